@@ -1,0 +1,1 @@
+"""The protocol: modules are stages, packages are the rooms that stages use."""

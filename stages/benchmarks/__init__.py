@@ -1,0 +1,1 @@
+"""Publishers' formats: each module turns one of them into samples."""

@@ -1,0 +1,1 @@
+"""Adapters of one kind, a file per provider: chats."""

@@ -1,0 +1,60 @@
+"""An image as models exchange it: PNG bytes named by their content."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.imaging import codec
+from stages.records.errors import UserError
+
+
+@dataclass(frozen=True)
+class Picture:
+    """PNG bytes; equality and hash are those of the bytes."""
+
+    png: bytes
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the PNG bytes: the picture's name in records and on disk."""
+        return hashlib.sha256(self.png).hexdigest()
+
+    @cached_property
+    def pixels(self) -> NDArray[np.uint8]:
+        """The image as ``(H, W, 3)`` RGB; not to be written to."""
+        pixels = codec.decode(self.png)
+        pixels.flags.writeable = False
+        return pixels
+
+    @classmethod
+    def of(cls, pixels: NDArray[np.uint8]) -> "Picture":
+        """Make a picture of ``(H, W, 3)`` RGB or ``(H, W)`` grey pixels."""
+        return cls(codec.encode_png(pixels))
+
+    @classmethod
+    def load(cls, folder: Path, sha256: str) -> "Picture":
+        """Read ``folder/<sha256>.png``; a file that is not what its name says is an error."""
+        path = folder / f"{sha256}.png"
+        try:
+            picture = cls(path.read_bytes())
+        except FileNotFoundError:
+            raise UserError(
+                str(path), "the image is missing", "Run `dvc checkout`, or `dvc repro` again."
+            ) from None
+        if picture.sha256 != sha256:
+            raise UserError(
+                str(path), "the content does not match its name", "Remove it; `dvc checkout`."
+            )
+        return picture
+
+    def save(self, folder: Path) -> str:
+        """Write ``folder/<sha256>.png`` unless it is there; return the name's hash."""
+        path = folder / f"{self.sha256}.png"
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.png)
+        return self.sha256

@@ -1,0 +1,136 @@
+"""What every adapter is, whatever its kind: an identity, a call, and a way to fail.
+
+An adapter is given nothing but what a real model gets (pixels and text) and returns neutral
+types: RGB pictures, boxes XYXY in pixels, boolean masks. It never retries a paid call and never
+caches; the response store does both jobs for all adapters alike. Its constructor takes plain
+values from YAML, imports what is heavy, and says which extra to install where that is missing.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.models.picture import Picture
+from stages.records.attempt import Box
+from stages.records.base import Status
+from stages.records.usage import Usage
+
+
+class CallError(Exception):
+    """A call gave no usable reply. It is put on the record and never into the store."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        self.status, self.reason = status, reason
+        super().__init__(f"{status}: {reason}")
+
+
+class Adapter(ABC):
+    """What the store and the stages need to know of any model."""
+
+    concurrency: int = 1
+    """Calls that may be under way at once."""
+    durable: ClassVar[bool] = True
+    """Whether a reply is worth a flush to the disk (paid or slow), or can be made again at once."""
+
+    @abstractmethod
+    def identity(self) -> Mapping[str, Any]:
+        """All that names this model and shapes its replies, as JSON: provider, base URL, id, options.
+
+        It becomes part of the store's key: two adapters with equal identities must be
+        exchangeable, and no secret or path of the machine may be in it.
+        """
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One message of a conversation."""
+
+    role: str
+    """``system``, ``user`` or ``assistant``."""
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    """Images that the message shows, in order, before its text."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A request to a chat model: the turns so far, to be continued by the assistant."""
+
+    turns: tuple[Turn, ...]
+    max_tokens: int
+    seed: int = 0
+    replicate: int = 0
+    """Tells apart repeated samples of one request; otherwise without meaning to the model."""
+    reply_schema: Mapping[str, Any] | None = None
+    """JSON schema that the reply is to follow, for models that offer structured output."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A chat model's reply."""
+
+    text: str
+    thinking: str | None = None
+    usage: Usage = field(default_factory=Usage)
+
+
+class Chat(Adapter):
+    """A model that continues a conversation. Targets, extractors and judges are chat models."""
+
+    @abstractmethod
+    async def complete(self, conversation: Conversation) -> Completion:
+        """Continue the conversation; raise CallError on refusal, truncation or failure."""
+
+
+@dataclass(frozen=True)
+class EditedImage:
+    """An editor's reply: the file as it came back, in any format and size."""
+
+    data: bytes
+    usage: Usage = field(default_factory=Usage)
+
+
+class Editor(Adapter):
+    """A text-guided image editor."""
+
+    @abstractmethod
+    async def edit(
+        self, picture: Picture, instruction: str, *, seed: int, attempt: int
+    ) -> EditedImage:
+        """Edit the picture. A second attempt must differ from the first where the model can."""
+
+
+@dataclass(frozen=True)
+class Detection:
+    """A detector's reply: boxes, best first; empty where it sees no such object."""
+
+    boxes: tuple[Box, ...]
+    usage: Usage = field(default_factory=Usage)
+
+
+class Detector(Adapter):
+    """An open-vocabulary detector."""
+
+    @abstractmethod
+    async def detect(self, picture: Picture, phrase: str) -> Detection:
+        """Find the object that the phrase names."""
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """A segmenter's reply: one boolean mask ``(H, W)``, the union over the boxes."""
+
+    mask: NDArray[np.bool_]
+    usage: Usage = field(default_factory=Usage)
+
+
+class Segmenter(Adapter):
+    """A box-prompted segmenter."""
+
+    @abstractmethod
+    async def segment(self, picture: Picture, boxes: tuple[Box, ...]) -> Segmentation:
+        """Turn boxes into a pixel mask."""

@@ -1,0 +1,19 @@
+"""The error that a user can mend: one line that says where, what, and how to put it right."""
+
+
+class UserError(Exception):
+    """Something in the user's files, parameters or environment is wrong.
+
+    Parameters
+    ----------
+    where : str
+        The file, row or key that is at fault, e.g. ``"params.yaml: verify.tau_in"``.
+    what : str
+        What is wrong with it, without a full stop.
+    remedy : str
+        What to do about it.
+    """
+
+    def __init__(self, where: str, what: str, remedy: str) -> None:
+        self.where, self.what, self.remedy = where, what, remedy
+        super().__init__(f"{where}: {what}. {remedy}")

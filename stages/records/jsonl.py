@@ -1,0 +1,52 @@
+"""Records on disk: one JSON object a line, UTF-8, written whole or not at all."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from stages.records.errors import UserError
+
+R = TypeVar("R", bound=BaseModel)
+
+
+def read(path: Path, model: type[R]) -> list[R]:
+    """Read all rows of a file as records of one kind.
+
+    Raises
+    ------
+    UserError
+        If the file is missing, or a row is no JSON or does not fit the record; names file and row.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError:
+        raise UserError(str(path), "the file is missing", "Run `dvc repro` first.") from None
+    except UnicodeDecodeError as error:
+        raise UserError(
+            str(path), f"not UTF-8 at byte {error.start}", "Save it as UTF-8."
+        ) from None
+    return [parse_row(line, model, path, row) for row, line in enumerate(lines, 1) if line.strip()]
+
+
+def parse_row(line: str, model: type[R], path: Path, row: int) -> R:
+    """Read one line as a record; an error names the file, the row and the field."""
+    try:
+        return model.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "row"
+        raise UserError(
+            f"{path}:{row}", f"{field}: {first['msg']}", "Mend or remove that row."
+        ) from None
+
+
+def write(path: Path, records: Iterable[BaseModel]) -> None:
+    """Write records in the given order; the file appears only when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with partial.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(record.model_dump_json() + "\n" for record in records)
+    os.replace(partial, path)

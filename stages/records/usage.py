@@ -1,0 +1,31 @@
+"""What a call of a model used, and who served it."""
+
+from stages.records.base import Record
+
+
+class Usage(Record):
+    """Consumption of one call, as its provider reported it. None where it did not say."""
+
+    served_model: str | None = None
+    """The model id that the provider says answered, which may differ from the one asked for."""
+    provider: str | None = None
+    """Who served the call, e.g. the upstream provider behind a router."""
+    input_tokens: int | None = None
+    """Prompt tokens, cached ones included."""
+    output_tokens: int | None = None
+    """Generated tokens, thinking included."""
+    images: int | None = None
+    """Images generated."""
+    cost_usd: float | None = None
+    """Charge in US dollars."""
+
+
+class CallNote(Record):
+    """The trace of one model call on a record: which stored reply it rests on."""
+
+    role: str
+    """The role that was called: target, extractor, editor, detector, segmenter or judge."""
+    key: str
+    """Key of the reply in the response store (SHA-256 of the canonical request)."""
+    usage: Usage
+    """What the call used when it was made."""

@@ -1,0 +1,1 @@
+"""Digits, colours and words: tables, figures and pages. Nothing is estimated here."""

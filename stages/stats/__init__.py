@@ -1,0 +1,1 @@
+"""Pure numbers: estimates, intervals and agreement, for any list of scores."""
