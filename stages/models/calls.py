@@ -1,0 +1,292 @@
+"""Every call of a stage: answered from the store, or made once and stored.
+
+This is the only way from a stage to a model. It builds the canonical request, lets the store
+answer it, holds the number of calls under way within the adapter's limit, has replies read before
+they are stored, and counts what was made and what was answered.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.imaging import codec
+from stages.models.picture import Picture
+from stages.models.prompt import Prompt
+from stages.models.protocol import (
+    Adapter,
+    CallError,
+    Chat,
+    Completion,
+    Conversation,
+    Detector,
+    Editor,
+    Segmenter,
+    Turn,
+)
+from stages.models.replies import Unparsed
+from stages.models.store import Store, Stored, request_key
+from stages.records.attempt import Box
+from stages.records.base import Status
+from stages.records.errors import UserError
+from stages.records.usage import CallNote, Usage
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Answered(Generic[T]):
+    """A reply as read, with the trace that goes on the record."""
+
+    value: T
+    note: CallNote
+
+
+@dataclass(frozen=True)
+class ChatReply(Generic[T]):
+    """A chat reply: its text, its thinking text, and what was read from it."""
+
+    text: str
+    thinking: str | None
+    value: T
+
+
+class Calls:
+    """The calls of one stage."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.made: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+        self._slots: dict[int, asyncio.Semaphore] = {}
+
+    async def chat(
+        self,
+        role: str,
+        model: Chat,
+        conversation: Conversation,
+        read: Callable[[str], T],
+        repair: Prompt | None = None,
+    ) -> Answered[ChatReply[T]]:
+        """Continue a conversation and read the reply; one repair request where it can't be read."""
+        request = {
+            "kind": "chat",
+            "model": dict(model.identity()),
+            "turns": [
+                {"role": t.role, "text": t.text, "images": [p.sha256 for p in t.pictures]}
+                for t in conversation.turns
+            ],
+            "max_tokens": conversation.max_tokens,
+            "seed": conversation.seed,
+            "replicate": conversation.replicate,
+            "schema": conversation.reply_schema,
+        }
+
+        async def call() -> Stored:
+            return await _complete(model, conversation, read, repair)
+
+        def usable(stored: Stored) -> ChatReply[T]:
+            text = stored.reply["text"]
+            return ChatReply(text, stored.reply["thinking"], read(text))
+
+        return await self._through(role, model, request, call, usable)
+
+    async def edit(
+        self, editor: Editor, picture: Picture, instruction: str, *, seed: int, attempt: int
+    ) -> Answered[NDArray[np.uint8]]:
+        """Edit a picture; the reply is the returned image as ``(H, W, 3)`` RGB, in its own size."""
+        request = {
+            "kind": "edit",
+            "model": dict(editor.identity()),
+            "image": picture.sha256,
+            "instruction": instruction,
+            "seed": seed,
+            "attempt": attempt,
+        }
+
+        async def call() -> Stored:
+            edited = await editor.edit(picture, instruction, seed=seed, attempt=attempt)
+            try:
+                codec.decode(edited.data)
+            except codec.ImageError as error:
+                raise CallError(Status.API_ERROR, f"the editor returned no image: {error}") from None
+            return _stored({}, edited.usage, image=edited.data)
+
+        return await self._through(
+            "editor", editor, request, call, lambda stored: codec.decode(stored.blobs["image"])
+        )
+
+    async def detect(
+        self, detector: Detector, picture: Picture, phrase: str
+    ) -> Answered[tuple[Box, ...]]:
+        """Find an object; no box is a good reply."""
+        request = {
+            "kind": "detect",
+            "model": dict(detector.identity()),
+            "image": picture.sha256,
+            "phrase": phrase,
+        }
+
+        async def call() -> Stored:
+            found = await detector.detect(picture, phrase)
+            return _stored({"boxes": [box.model_dump() for box in found.boxes]}, found.usage)
+
+        return await self._through(
+            "detector",
+            detector,
+            request,
+            call,
+            lambda stored: tuple(Box.model_validate(box) for box in stored.reply["boxes"]),
+        )
+
+    async def segment(
+        self, segmenter: Segmenter, picture: Picture, boxes: tuple[Box, ...]
+    ) -> Answered[NDArray[np.bool_]]:
+        """Turn boxes into a mask ``(H, W)``."""
+        request = {
+            "kind": "segment",
+            "model": dict(segmenter.identity()),
+            "image": picture.sha256,
+            "boxes": [box.model_dump() for box in boxes],
+        }
+
+        async def call() -> Stored:
+            found = await segmenter.segment(picture, boxes)
+            mask = codec.encode_png(found.mask.astype(np.uint8) * 255)
+            return _stored({}, found.usage, mask=mask)
+
+        return await self._through(
+            "segmenter",
+            segmenter,
+            request,
+            call,
+            lambda stored: codec.decode(stored.blobs["mask"])[..., 0] > 127,
+        )
+
+    async def measure(
+        self, request: Mapping[str, Any], compute: Callable[[], tuple[dict[str, Any], bytes]]
+    ) -> Answered[tuple[dict[str, Any], bytes]]:
+        """Measure a pair, off the event loop: numbers, and the change map as PNG."""
+
+        async def call() -> Stored:
+            numbers, delta = await asyncio.to_thread(compute)
+            return _stored(numbers, Usage(), delta=delta)
+
+        return await self._through(
+            "measurement",
+            None,
+            {"kind": "measure", **request},
+            call,
+            lambda stored: (dict(stored.reply), stored.blobs["delta"]),
+        )
+
+    async def _through(
+        self,
+        role: str,
+        model: Adapter | None,
+        request: Mapping[str, Any],
+        call: Callable[[], Awaitable[Stored]],
+        read: Callable[[Stored], T],
+    ) -> Answered[T]:
+        key = request_key(request)
+        if (answered := self._from_store(role, key, read)) is not None:
+            return answered
+        if self.store.replay:
+            raise UserError(
+                f"store {self.store.root}",
+                f"holds no reply to this {role} call ({key[:12]}), and replay forbids making it",
+                "Import the store that belongs to this run, or unset EDCT_REPLAY.",
+            )
+        async with self._slot(model), self.store.claim(key):
+            if (answered := self._from_store(role, key, read)) is not None:
+                return answered
+            try:
+                stored = await call()
+            except CallError:
+                self.failed[role] += 1
+                raise
+            durable = model is not None and model.durable
+            self.store.put(key, request, stored, durable=durable)
+            self.made[role] += 1
+            return Answered(read(stored), _note(role, key, stored))
+
+    def _from_store(self, role: str, key: str, read: Callable[[Stored], T]) -> Answered[T] | None:
+        stored = self.store.get(key)
+        if stored is None:
+            return None
+        try:
+            value = read(stored)
+        except Unparsed:
+            return None  # readers have changed since: what can't be read is no good reply
+        self.answered[role] += 1
+        return Answered(value, _note(role, key, stored))
+
+    def _slot(self, model: Adapter | None) -> asyncio.Semaphore:
+        limit = model.concurrency if model is not None else 4
+        return self._slots.setdefault(id(model), asyncio.Semaphore(limit))
+
+    def summary(self) -> str:
+        """One line: calls made, answered from the store, failed."""
+        parts = [
+            f"{label} {sum(counts.values())}"
+            + (f" ({', '.join(f'{r} {n}' for r, n in sorted(counts.items()))})" if counts else "")
+            for label, counts in (
+                ("calls made", self.made),
+                ("answered from the store", self.answered),
+                ("failed", self.failed),
+            )
+        ]
+        return "; ".join(parts)
+
+
+def _stored(reply: dict[str, Any], usage: Usage, **blobs: bytes) -> Stored:
+    return Stored({**reply, "usage": usage.model_dump()}, blobs)
+
+
+def _note(role: str, key: str, stored: Stored) -> CallNote:
+    return CallNote(role=role, key=key, usage=Usage.model_validate(stored.reply["usage"]))
+
+
+async def _complete(
+    model: Chat, conversation: Conversation, read: Callable[[str], Any], repair: Prompt | None
+) -> Stored:
+    first = await model.complete(conversation)
+    try:
+        read(first.text)
+        return _completed(first, unread=[])
+    except Unparsed as error:
+        if repair is None:
+            raise CallError(Status.UNPARSED, str(error)) from None
+        turns = (
+            *conversation.turns,
+            Turn("assistant", first.text),
+            Turn("user", repair.render(reason=str(error))),
+        )
+    second = await model.complete(replace(conversation, turns=turns))
+    try:
+        read(second.text)
+    except Unparsed as error:
+        raise CallError(Status.UNPARSED, f"{error} (also after a repair request)") from None
+    usage = _sum(first.usage, second.usage)
+    return _completed(replace(second, usage=usage), unread=[first.text])
+
+
+def _completed(completion: Completion, unread: list[str]) -> Stored:
+    reply = {"text": completion.text, "thinking": completion.thinking, "unread": unread}
+    return _stored(reply, completion.usage)
+
+
+def _sum(first: Usage, second: Usage) -> Usage:
+    def total(name: str) -> Any:
+        values = [v for v in (getattr(first, name), getattr(second, name)) if v is not None]
+        return sum(values) if values else None
+
+    numbers = ("input_tokens", "output_tokens", "images", "cost_usd")
+    return second.model_copy(update={name: total(name) for name in numbers})
+
+

@@ -1,0 +1,69 @@
+"""The study's matrix: which models meet which, and the names that make up a cell."""
+
+import re
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+from stages.records.errors import UserError
+from stages.records.score import Cell
+from stages.workflow import params as parameters
+
+AXES = {
+    "target_names": "targets",
+    "extractor_names": "extractors",
+    "editor_names": "editors",
+    "judge_names": "judges",
+}
+
+
+def study_cells(params: Mapping[str, Any]) -> list[Cell]:
+    """All cells of the study in the order of params; empty where the study has no target."""
+    for names in (*AXES, "pair_names"):
+        for name in parameters.value(params, names, list):
+            _check_name(names, name)
+    seeds = parameters.value(params, "seeds", list)
+    for seed in seeds:
+        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+            raise UserError(
+                "params.yaml: seeds", f"{seed!r} is no whole number ≥ 0", "Use e.g. [0, 1]."
+            )
+    _check_not_empty(params, seeds)
+    return [
+        Cell(target=target, extractor=extractor, editor=editor, judge=judge, seed=seed)
+        for target, extractor, editor, judge, seed in product(
+            params["target_names"],
+            params["extractor_names"],
+            params["editor_names"],
+            params["judge_names"],
+            seeds,
+        )
+    ]
+
+
+def _check_name(axis: str, name: object) -> None:
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_]+", name):
+        raise UserError(
+            f"params.yaml: {axis}",
+            f"{name!r} can't name a folder",
+            "Use a-z, 0-9 and _ in the `# @package` line of its file in conf/.",
+        )
+
+
+def _check_not_empty(params: Mapping[str, Any], seeds: list[Any]) -> None:
+    if not params["target_names"]:
+        return
+    for names in (*AXES, "seeds"):
+        if not (seeds if names == "seeds" else params[names]):
+            raise UserError(
+                f"params.yaml: {names}", "is empty", "A study with targets needs at least one."
+            )
+
+
+def find(params: Mapping[str, Any], **axes: Any) -> Cell:
+    """The first cell of the study that has the given axes, e.g. ``target="gemma3_27b"``."""
+    for cell in study_cells(params):
+        if all(str(getattr(cell, axis)) == str(wanted) for axis, wanted in axes.items()):
+            return cell
+    wanted = ", ".join(f"{axis} {name}" for axis, name in axes.items())
+    raise UserError("params.yaml", f"no cell of the study has {wanted}", "Compose it again.")
