@@ -1,0 +1,152 @@
+"""Which pixels of two aligned images differ: Δ of Algorithm 1, structure or pixel.
+
+Both images are blurred a little first, so that sensor noise and compression are not change.
+"""
+
+import math
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.imaging.settings import Settings
+
+Floats = NDArray[np.float32]
+
+_K1, _K2 = 0.01, 0.03
+
+
+class Appearance(NamedTuple):
+    """What comparison needs of one image; made once and compared as often as wanted."""
+
+    rgb: Floats
+    """``(H, W, 3)`` in [0, 1], denoised."""
+    chroma: Floats
+    """``(H, W, 2)``: the hue circle of HSV weighted by chroma, as Cartesian coordinates."""
+    value: Floats
+    """``(H, W)`` in [0, 1]: V of HSV."""
+    gradient: Floats
+    """``(H, W)``: gradient magnitude of the luminance, per pixel."""
+    luminance: Floats
+    """``(H, W)`` in [0, 1], Rec. 601."""
+    mean: Floats
+    """``(H, W)``: local mean of the luminance."""
+    square: Floats
+    """``(H, W)``: local mean of its square."""
+
+
+def describe(pixels: NDArray[np.uint8], *, settings: Settings) -> Appearance:
+    """Prepare an ``(H, W, 3)`` uint8 RGB image for comparison."""
+    if settings.denoise_px > 0:
+        pixels = np.asarray(
+            cv2.GaussianBlur(pixels, (0, 0), settings.denoise_px, borderType=cv2.BORDER_REFLECT)
+        )
+    rgb = np.multiply(pixels, np.float32(1 / 255), dtype=np.float32)
+    luminance = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
+    # Hue times chroma on the circle is linear in RGB; angles of pale pixels would be mere noise.
+    chroma = cv2.transform(rgb, _HUE_CIRCLE)
+    value = np.maximum(np.maximum(rgb[..., 0], rgb[..., 1]), rgb[..., 2])
+    dx = cv2.Scharr(luminance, cv2.CV_32F, 1, 0, scale=1 / 32)
+    dy = cv2.Scharr(luminance, cv2.CV_32F, 0, 1, scale=1 / 32)
+    sigma = settings.ssim_window_px
+    return Appearance(
+        rgb,
+        chroma,
+        value,
+        cv2.magnitude(dx, dy),
+        luminance,
+        _window_mean(luminance, sigma),
+        _window_mean(luminance * luminance, sigma),
+    )
+
+
+def ssim(
+    first: NDArray[np.float32], second: NDArray[np.float32], *, window_px: float, data_range: float
+) -> Floats:
+    """Local structural similarity with a Gaussian window.
+
+    Parameters
+    ----------
+    first, second : (H, W) float32 arrays
+        Luminance of the two images.
+    window_px : float
+        Standard deviation of the window in pixels; it is cut off at 3.5 of them.
+    data_range : float
+        Distance between the smallest and the largest value that luminance can take.
+
+    Returns
+    -------
+    (H, W) float32 array
+        In [-1, 1]; 1 where the images are equal. Beyond the border the images are mirrored.
+
+    References
+    ----------
+    Wang, Bovik, Sheikh, Simoncelli 2004, doi:10.1109/TIP.2003.819861.
+    """
+    first, second = (np.asarray(x, dtype=np.float32) for x in (first, second))
+    return _ssim(
+        _window_mean(first * second, window_px),
+        (_window_mean(first, window_px), _window_mean(first * first, window_px)),
+        (_window_mean(second, window_px), _window_mean(second * second, window_px)),
+        data_range,
+    )
+
+
+def pixel_score(first: Appearance, second: Appearance, *, settings: Settings) -> Floats:
+    """Weighted distance in RGB, in the HSV cone and in gradient magnitude, ``(H, W)``, from 0.
+
+    Each distance is scaled so that the farthest two colours are about 1 apart. It is one score,
+    so colour alone can reach the threshold: a flat recolouring of a plain surface is a change.
+    """
+    rgb = cv2.absdiff(first.rgb, second.rgb)
+    chroma = cv2.absdiff(first.chroma, second.chroma)
+    value = cv2.absdiff(first.value, second.value)
+    rgb_distance = np.sqrt(cv2.transform(rgb * rgb, _SUM_3))
+    cone_distance = np.sqrt(cv2.transform(chroma * chroma, _SUM_2) + value * value)
+    score = rgb_distance * np.float32(settings.rgb_weight / math.sqrt(3))
+    score += cone_distance * np.float32(settings.hsv_weight / math.sqrt(3))
+    score += cv2.absdiff(first.gradient, second.gradient) * np.float32(settings.gradient_weight)
+    return np.asarray(score, dtype=np.float32)
+
+
+def structure_changed(
+    first: Appearance, second: Appearance, *, settings: Settings
+) -> NDArray[np.bool_]:
+    """Where local SSIM of the luminance is below its threshold, ``(H, W)``."""
+    product = _window_mean(first.luminance * second.luminance, settings.ssim_window_px)
+    similarity = _ssim(product, (first.mean, first.square), (second.mean, second.square), 1.0)
+    return np.asarray(similarity < settings.ssim_threshold, dtype=np.bool_)
+
+
+def changed(first: Appearance, second: Appearance, *, settings: Settings) -> NDArray[np.bool_]:
+    """Δ: where the structure or the pixel changed, ``(H, W)`` bool."""
+    pixel = pixel_score(first, second, settings=settings) > settings.pixel_threshold
+    return np.asarray(pixel | structure_changed(first, second, settings=settings), dtype=np.bool_)
+
+
+_HUE_CIRCLE = np.array(
+    [[1.0, -0.5, -0.5], [0.0, math.sqrt(3) / 2, -math.sqrt(3) / 2]], dtype=np.float32
+)
+_SUM_3 = np.ones((1, 3), dtype=np.float32)
+_SUM_2 = np.ones((1, 2), dtype=np.float32)
+
+
+def _window_mean(values: Floats, sigma: float) -> Floats:
+    size = 2 * int(3.5 * sigma + 0.5) + 1
+    return np.asarray(cv2.GaussianBlur(values, (size, size), sigma, borderType=cv2.BORDER_REFLECT))
+
+
+def _ssim(
+    product: Floats,
+    first: tuple[Floats, Floats],
+    second: tuple[Floats, Floats],
+    data_range: float,
+) -> Floats:
+    """SSIM from the local means of product, values and squares."""
+    c1, c2 = np.float32((_K1 * data_range) ** 2), np.float32((_K2 * data_range) ** 2)
+    means = first[0] * second[0]
+    powers = first[0] * first[0] + second[0] * second[0]
+    numerator = (2 * means + c1) * (2 * (product - means) + c2)
+    denominator = (powers + c1) * (first[1] + second[1] - powers + c2)
+    return np.asarray(numerator / denominator, dtype=np.float32)

@@ -1,0 +1,230 @@
+"""Aligning an edited image to its source, so that an editor's small global shift is no change.
+
+First one similarity transform for the whole image, then a smooth and bounded flow. Neither looks
+at the target region, where the images are meant to differ; there the flow is continued from
+around it.
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.imaging.mask import diagonal
+from stages.imaging.settings import Settings
+
+Outcome = Literal["identity", "similarity", "failed"]
+
+NOTHING_TO_ALIGN = 0.004
+"""Mean difference outside the target, in [0, 1], below which images are aligned as they are: it
+is what rounding and mild compression alone leave."""
+_NEGLIGIBLE_PX = 0.1
+_MATCH_RATIO = 0.85
+_SEED = 0
+
+
+class Alignment(NamedTuple):
+    """How an edited image lies over its source, both of them ``(H, W)``."""
+
+    outcome: Outcome
+    """``identity``: compared as it is, which was best; ``similarity``: a transform was applied;
+    ``failed``: the images differ, and no transform within bounds was found."""
+    matrix: NDArray[np.float64]
+    """``(2, 3)``: source coordinates (x, y, 1) to coordinates in the edited image."""
+    flow: NDArray[np.float32] | None
+    """``(H, W, 2)``: further displacement (x, y) in pixels at each source pixel; None: none."""
+    shift_px: float
+    """Mean displacement of the four image corners by the matrix, in pixels."""
+
+
+def register(
+    source: NDArray[np.uint8],
+    edited: NDArray[np.uint8],
+    target: NDArray[np.bool_],
+    *,
+    settings: Settings,
+) -> Alignment:
+    """Align two ``(H, W, 3)`` uint8 RGB images by what lies outside ``target`` (``(H, W)`` bool).
+
+    References
+    ----------
+    ORB: Rublee et al. 2011, doi:10.1109/ICCV.2011.6126544. Flow: Farnebäck 2003,
+    doi:10.1007/3-540-45103-X_50.
+    """
+    identity = np.eye(2, 3, dtype=np.float64)
+    grey_source = cv2.cvtColor(source, cv2.COLOR_RGB2GRAY)
+    grey_edited = cv2.cvtColor(edited, cv2.COLOR_RGB2GRAY)
+    outside = np.logical_not(target)
+    before = residual(grey_source, grey_edited, outside)
+    if before is None or before < NOTHING_TO_ALIGN:
+        return Alignment("identity", identity, None, 0.0)
+
+    matrix, outcome = identity, "identity"
+    candidate = _similarity(grey_source, grey_edited, outside, settings)
+    if candidate is None:
+        outcome = "failed"
+    elif _mean_shift(candidate, target.shape) >= _NEGLIGIBLE_PX:
+        moved, covered = warp(grey_edited, candidate)
+        both = outside & covered
+        after = residual(grey_source, moved, both)
+        as_it_was = residual(grey_source, grey_edited, both)
+        if after is not None and as_it_was is not None and after < as_it_was:
+            matrix, outcome, grey_edited = candidate, "similarity", moved
+    flow = _flow(grey_source, grey_edited, target, settings)
+    return Alignment(outcome, matrix, flow, _mean_shift(matrix, target.shape))  # type: ignore[arg-type]
+
+
+def warp(
+    image: NDArray[np.uint8],
+    matrix: NDArray[np.float64],
+    flow: NDArray[np.float32] | None = None,
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Bring an edited image to its source's frame.
+
+    Returns
+    -------
+    (H, W[, 3]) uint8 array
+        The edited image, sampled bilinearly where each source pixel lies in it.
+    (H, W) bool array
+        Where the edited image reaches; elsewhere its border was repeated.
+    """
+    height, width = image.shape[:2]
+    xs, ys = _grid(height, width)
+    a = matrix.astype(np.float32)
+    map_x = a[0, 0] * xs + a[0, 1] * ys + a[0, 2]
+    map_y = a[1, 0] * xs + a[1, 1] * ys + a[1, 2]
+    if flow is not None:
+        map_x, map_y = map_x + flow[..., 0], map_y + flow[..., 1]
+    moved = cv2.remap(image, map_x, map_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    # Half a pixel beyond the outermost centres still belongs to the outermost pixels.
+    covered = (map_x >= -0.5) & (map_x <= width - 0.5) & (map_y >= -0.5) & (map_y <= height - 0.5)
+    return np.asarray(moved, dtype=np.uint8), np.asarray(covered, dtype=np.bool_)
+
+
+def residual(
+    first: NDArray[np.uint8], second: NDArray[np.uint8], where: NDArray[np.bool_]
+) -> float | None:
+    """Mean absolute difference where asked, in [0, 1]; None where that is nowhere."""
+    inside = where.astype(np.uint8)
+    if not inside.any():
+        return None
+    return float(np.mean(cv2.mean(cv2.absdiff(first, second), mask=inside)[: _bands(first)])) / 255
+
+
+def _bands(image: NDArray[np.uint8]) -> int:
+    return 1 if image.ndim == 2 else image.shape[2]
+
+
+def _grid(height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    xs = np.arange(width, dtype=np.float32)[None, :]
+    ys = np.arange(height, dtype=np.float32)[:, None]
+    return xs, ys
+
+
+def _mean_shift(matrix: NDArray[np.float64], shape: tuple[int, ...]) -> float:
+    height, width = shape[:2]
+    corners = np.array(
+        [[x, y, 1.0] for x in (0, width - 1) for y in (0, height - 1)], dtype=np.float64
+    )
+    return float(np.linalg.norm(corners @ matrix.T - corners[:, :2], axis=1).mean())
+
+
+def _similarity(
+    source: NDArray[np.uint8],
+    edited: NDArray[np.uint8],
+    outside: NDArray[np.bool_],
+    settings: Settings,
+) -> NDArray[np.float64] | None:
+    """Rotation, uniform scale and shift from ORB matches, or None where none is believable."""
+    where = outside.astype(np.uint8)
+    orb = cv2.ORB.create(nfeatures=int(settings.orb_features), fastThreshold=10)
+    keys_a, words_a = orb.detectAndCompute(source, where)
+    keys_b, words_b = orb.detectAndCompute(edited, where)
+    if words_a is None or words_b is None or min(len(keys_a), len(keys_b)) < settings.min_matches:
+        return None
+    points_a, points_b = cv2.KeyPoint.convert(keys_a), cv2.KeyPoint.convert(keys_b)
+    pairs = _matches(words_a, words_b)
+    if len(pairs) < settings.min_matches:
+        return None
+    points_a, points_b = points_a[pairs[:, 0]], points_b[pairs[:, 1]]
+    # What lies farther apart than the bounds allow cannot be explained by a transform in bounds.
+    reach = 2 * settings.max_shift_share * diagonal(outside.shape) + settings.ransac_px
+    near = np.linalg.norm(points_a - points_b, axis=1) <= reach
+    points_a, points_b = points_a[near], points_b[near]
+    if len(points_a) < settings.min_matches:
+        return None
+    cv2.setRNGSeed(_SEED)
+    matrix, inliers = cv2.estimateAffinePartial2D(
+        points_a, points_b, method=cv2.RANSAC, ransacReprojThreshold=float(settings.ransac_px)
+    )
+    if matrix is None or int(inliers.sum()) < settings.min_matches:
+        return None
+    scale = math.hypot(matrix[0, 0], matrix[1, 0])
+    rotation = abs(math.degrees(math.atan2(matrix[1, 0], matrix[0, 0])))
+    within = (
+        1 / settings.max_scale <= scale <= settings.max_scale
+        and rotation <= settings.max_rotation_deg
+        and _mean_shift(matrix, outside.shape) <= settings.max_shift_share * diagonal(outside.shape)
+    )
+    return np.asarray(matrix, dtype=np.float64) if within else None
+
+
+def _matches(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.intp]:
+    """``(n, 2)`` indices of binary words that are each other's clearly nearest neighbour."""
+    matcher = cv2.BFMatcher(cv2.NORM_HAMMING)
+    forward = matcher.knnMatch(first, second, k=2)
+    pairs = [
+        (best.queryIdx, best.trainIdx)
+        for best, *rest in (row for row in forward if row)
+        if not rest or best.distance < _MATCH_RATIO * rest[0].distance
+    ]
+    return np.array(pairs, dtype=np.intp).reshape(-1, 2)
+
+
+def _flow(
+    source: NDArray[np.uint8],
+    edited: NDArray[np.uint8],
+    target: NDArray[np.bool_],
+    settings: Settings,
+) -> NDArray[np.float32] | None:
+    """Smooth, bounded displacement from source to edited, estimated outside the target only."""
+    height, width = source.shape
+    limit = settings.flow_max_share * diagonal(source.shape)
+    if limit < _NEGLIGIBLE_PX or min(height, width) < 16:
+        return None
+    scale = min(1.0, settings.flow_side_px / max(height, width))
+    size = (max(round(width * scale), 16), max(round(height * scale), 16))
+    small_source = cv2.resize(source, size, interpolation=cv2.INTER_AREA)
+    small_edited = cv2.resize(edited, size, interpolation=cv2.INTER_AREA)
+    inside = cv2.resize(target.astype(np.float32), size, interpolation=cv2.INTER_AREA) > 0
+    small_edited[inside] = small_source[inside]
+    flow = cv2.calcOpticalFlowFarneback(
+        small_source, small_edited, None, 0.5, 3, 15, 2, 5, 1.1, cv2.OPTFLOW_FARNEBACK_GAUSSIAN
+    )
+    # Where there is no texture, flow is a guess: texture weighs, the target does not count.
+    dx = cv2.Sobel(small_source, cv2.CV_32F, 1, 0)
+    dy = cv2.Sobel(small_source, cv2.CV_32F, 0, 1)
+    weight = np.sqrt(dx * dx + dy * dy) + np.float32(1.0)
+    weight[inside] = 0.0
+    sigma = settings.flow_smooth_share * diagonal((size[1], size[0]))
+    blurred_weight = _broad_blur(weight, sigma)
+    blurred = _broad_blur(flow * weight[..., None], sigma)
+    smooth = blurred / np.maximum(blurred_weight, np.float32(1e-3))[..., None]
+    smooth /= np.array([size[0] / width, size[1] / height], dtype=np.float32)
+    length = np.sqrt(smooth[..., 0] ** 2 + smooth[..., 1] ** 2)
+    if float(length.max()) < _NEGLIGIBLE_PX:
+        return None
+    smooth *= np.minimum(1.0, limit / np.maximum(length, np.float32(1e-6)))[..., None]
+    return np.asarray(
+        cv2.resize(smooth, (width, height), interpolation=cv2.INTER_LINEAR), dtype=np.float32
+    )
+
+
+def _broad_blur(values: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
+    """Gaussian blur whose cost does not grow with sigma: three box means of equal variance."""
+    size = 2 * max(round(sigma), 1) + 1
+    for _ in range(3):
+        values = cv2.blur(values, (size, size), borderType=cv2.BORDER_REFLECT)
+    return np.asarray(values, dtype=np.float32)
