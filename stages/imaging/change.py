@@ -22,8 +22,6 @@ class Appearance(NamedTuple):
 
     rgb: Floats
     """``(H, W, 3)`` in [0, 1], denoised."""
-    chroma: Floats
-    """``(H, W, 2)``: the hue circle of HSV weighted by chroma, as Cartesian coordinates."""
     value: Floats
     """``(H, W)`` in [0, 1]: V of HSV."""
     gradient: Floats
@@ -44,20 +42,17 @@ def describe(pixels: NDArray[np.uint8], *, settings: Settings) -> Appearance:
         )
     rgb = np.multiply(pixels, np.float32(1 / 255), dtype=np.float32)
     luminance = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
-    # Hue times chroma on the circle is linear in RGB; angles of pale pixels would be mere noise.
-    chroma = cv2.transform(rgb, _HUE_CIRCLE)
-    value = np.maximum(np.maximum(rgb[..., 0], rgb[..., 1]), rgb[..., 2])
+    red, green, blue = cv2.split(rgb)
     dx = cv2.Scharr(luminance, cv2.CV_32F, 1, 0, scale=1 / 32)
     dy = cv2.Scharr(luminance, cv2.CV_32F, 0, 1, scale=1 / 32)
     sigma = settings.ssim_window_px
     return Appearance(
         rgb,
-        chroma,
-        value,
+        cv2.max(cv2.max(red, green), blue),
         cv2.magnitude(dx, dy),
         luminance,
         _window_mean(luminance, sigma),
-        _window_mean(luminance * luminance, sigma),
+        _window_mean(cv2.multiply(luminance, luminance), sigma),
     )
 
 
@@ -94,27 +89,37 @@ def ssim(
 
 
 def pixel_score(first: Appearance, second: Appearance, *, settings: Settings) -> Floats:
-    """Weighted distance in RGB, in the HSV cone and in gradient magnitude, ``(H, W)``, from 0.
+    """Weighted distance in RGB, in HSV and in gradient magnitude, ``(H, W)``, from 0.
 
-    Each distance is scaled so that the farthest two colours are about 1 apart. It is one score,
-    so colour alone can reach the threshold: a flat recolouring of a plain surface is a change.
+    The HSV distance is Euclidean in the cone whose axis is value and whose circle is hue, with
+    chroma as radius: the hue of a pale or dark pixel, which is mostly noise, weighs little. Both
+    colour distances are scaled so that the farthest two colours are 1 apart. It is one score, so
+    colour alone can reach the threshold: a flat recolouring of a plain surface is a change.
     """
-    rgb = cv2.absdiff(first.rgb, second.rgb)
-    chroma = cv2.absdiff(first.chroma, second.chroma)
-    value = cv2.absdiff(first.value, second.value)
-    rgb_distance = np.sqrt(cv2.transform(rgb * rgb, _SUM_3))
-    cone_distance = np.sqrt(cv2.transform(chroma * chroma, _SUM_2) + value * value)
-    score = rgb_distance * np.float32(settings.rgb_weight / math.sqrt(3))
-    score += cone_distance * np.float32(settings.hsv_weight / math.sqrt(3))
-    score += cv2.absdiff(first.gradient, second.gradient) * np.float32(settings.gradient_weight)
-    return np.asarray(score, dtype=np.float32)
+    difference = cv2.subtract(first.rgb, second.rgb)
+    total = cv2.transform(difference, _SUM)
+    squares = cv2.transform(cv2.multiply(difference, difference), _SUM)
+    value = cv2.subtract(first.value, second.value)
+    # On the circle hue times chroma is linear in RGB, (r - g/2 - b/2, (g - b) sqrt(3)/2), so its
+    # squared distance follows from the sum and the sum of squares of the RGB differences.
+    cone = cv2.addWeighted(squares, 1.5, cv2.multiply(total, total), -0.5, 0.0)
+    cone = cv2.max(cv2.accumulateSquare(value, cone), 0.0)
+    score = cv2.addWeighted(
+        cv2.sqrt(squares),
+        settings.rgb_weight / math.sqrt(3),
+        cv2.sqrt(cone),
+        settings.hsv_weight / math.sqrt(3),
+        0.0,
+    )
+    gradient = cv2.absdiff(first.gradient, second.gradient)
+    return np.asarray(cv2.scaleAdd(gradient, settings.gradient_weight, score), dtype=np.float32)
 
 
 def structure_changed(
     first: Appearance, second: Appearance, *, settings: Settings
 ) -> NDArray[np.bool_]:
     """Where local SSIM of the luminance is below its threshold, ``(H, W)``."""
-    product = _window_mean(first.luminance * second.luminance, settings.ssim_window_px)
+    product = _window_mean(cv2.multiply(first.luminance, second.luminance), settings.ssim_window_px)
     similarity = _ssim(product, (first.mean, first.square), (second.mean, second.square), 1.0)
     return np.asarray(similarity < settings.ssim_threshold, dtype=np.bool_)
 
@@ -125,11 +130,7 @@ def changed(first: Appearance, second: Appearance, *, settings: Settings) -> NDA
     return np.asarray(pixel | structure_changed(first, second, settings=settings), dtype=np.bool_)
 
 
-_HUE_CIRCLE = np.array(
-    [[1.0, -0.5, -0.5], [0.0, math.sqrt(3) / 2, -math.sqrt(3) / 2]], dtype=np.float32
-)
-_SUM_3 = np.ones((1, 3), dtype=np.float32)
-_SUM_2 = np.ones((1, 2), dtype=np.float32)
+_SUM = np.ones((1, 3), dtype=np.float32)
 
 
 def _window_mean(values: Floats, sigma: float) -> Floats:
@@ -144,9 +145,15 @@ def _ssim(
     data_range: float,
 ) -> Floats:
     """SSIM from the local means of product, values and squares."""
-    c1, c2 = np.float32((_K1 * data_range) ** 2), np.float32((_K2 * data_range) ** 2)
-    means = first[0] * second[0]
-    powers = first[0] * first[0] + second[0] * second[0]
-    numerator = (2 * means + c1) * (2 * (product - means) + c2)
-    denominator = (powers + c1) * (first[1] + second[1] - powers + c2)
-    return np.asarray(numerator / denominator, dtype=np.float32)
+    c1, c2 = (_K1 * data_range) ** 2, (_K2 * data_range) ** 2
+    means = cv2.multiply(first[0], second[0])
+    powers = cv2.accumulateSquare(second[0], cv2.multiply(first[0], first[0]))
+    covariance = cv2.subtract(product, means)
+    variances = cv2.subtract(cv2.add(first[1], second[1]), powers)
+    # cv2 adds a bare number to the first channel: these arrays have no other.
+    numerator = cv2.multiply(
+        cv2.addWeighted(means, 2.0, means, 0.0, c1),
+        cv2.addWeighted(covariance, 2.0, covariance, 0.0, c2),
+    )
+    denominator = cv2.multiply(cv2.add(powers, c1), cv2.add(variances, c2))
+    return np.asarray(cv2.divide(numerator, denominator), dtype=np.float32)

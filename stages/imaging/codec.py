@@ -7,7 +7,7 @@ import warnings
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 MAX_PIXELS = 64_000_000
 """Default bound on width times height: 8000 x 8000."""
@@ -132,7 +132,7 @@ def _decode_any(data: bytes, max_pixels: int) -> NDArray[np.uint8]:
                 return _to_rgb(ImageOps.exif_transpose(image))
     except ImageError:
         raise
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         raise ImageError("not an image, or of a format that is not supported") from None
     except Image.DecompressionBombError:
         raise ImageError(f"the image has more than the {max_pixels} pixels allowed") from None

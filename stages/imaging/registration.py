@@ -144,7 +144,9 @@ def _similarity(
     keys_b, words_b = orb.detectAndCompute(edited, where)
     if words_a is None or words_b is None or min(len(keys_a), len(keys_b)) < settings.min_matches:
         return None
-    points_a, points_b = cv2.KeyPoint.convert(keys_a), cv2.KeyPoint.convert(keys_b)
+    points_a, points_b = (
+        np.array([key.pt for key in keys], dtype=np.float32) for keys in (keys_a, keys_b)
+    )
     pairs = _matches(words_a, words_b)
     if len(pairs) < settings.min_matches:
         return None
