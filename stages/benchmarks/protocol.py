@@ -29,6 +29,8 @@ class Selection:
     items: tuple[Item, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Why candidates were left out: reason → how many."""
+    skipped: tuple[str, ...] = ()
+    """Rows that could not be used: file, row and why, one line each."""
 
 
 class Benchmark(ABC):

@@ -114,7 +114,9 @@ class Calls:
             try:
                 codec.decode(edited.data)
             except codec.ImageError as error:
-                raise CallError(Status.API_ERROR, f"the editor returned no image: {error}") from None
+                raise CallError(
+                    Status.API_ERROR, f"the editor returned no image: {error}"
+                ) from None
             return _stored({}, edited.usage, image=edited.data)
 
         return await self._through(
@@ -288,5 +290,3 @@ def _sum(first: Usage, second: Usage) -> Usage:
 
     numbers = ("input_tokens", "output_tokens", "images", "cost_usd")
     return second.model_copy(update={name: total(name) for name in numbers})
-
-

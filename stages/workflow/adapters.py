@@ -49,9 +49,7 @@ def lookup(params: Mapping[str, Any], key: str) -> Mapping[str, Any]:
         node = node[part]
         path.append(part)
     if not isinstance(node, Mapping) or "_target_" not in node:
-        raise UserError(
-            f"params.yaml: {key}", "has no _target_", "Name the adapter's class there."
-        )
+        raise UserError(f"params.yaml: {key}", "has no _target_", "Name the adapter's class there.")
     return node
 
 

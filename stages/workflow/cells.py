@@ -60,10 +60,8 @@ def _check_not_empty(params: Mapping[str, Any], seeds: list[Any]) -> None:
             )
 
 
-def find(params: Mapping[str, Any], **axes: Any) -> Cell:
-    """The first cell of the study that has the given axes, e.g. ``target="gemma3_27b"``."""
-    for cell in study_cells(params):
-        if all(str(getattr(cell, axis)) == str(wanted) for axis, wanted in axes.items()):
-            return cell
-    wanted = ", ".join(f"{axis} {name}" for axis, name in axes.items())
-    raise UserError("params.yaml", f"no cell of the study has {wanted}", "Compose it again.")
+def cell(*, target: str, seed: str, extractor: str = "", editor: str = "", judge: str = "") -> Cell:
+    """The cell that a stage was started for; axes that the stage does not depend on stay empty."""
+    if not seed.isdecimal():
+        raise UserError("--seed", f"{seed!r} is no whole number ≥ 0", "Give e.g. --seed 0.")
+    return Cell(target=target, extractor=extractor, editor=editor, judge=judge, seed=int(seed))

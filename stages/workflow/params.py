@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from stages.imaging.settings import VERDICT_KEYS, Settings
 from stages.records.errors import UserError
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -32,6 +33,15 @@ class Chain(Section):
     """Attempts per edit, the first included."""
     on_rejection: Literal["stop", "skip"]
     """After an edit that failed for good: end the chain, or go on from the last accepted image."""
+
+
+class Thresholds(Section):
+    """When an edit is accepted: r_in > tau_in and r_out < tau_out (paper: 0.10 and 0.30)."""
+
+    tau_in: Share
+    """Share of the target region that must have changed."""
+    tau_out: Share
+    """Share of the rest that may have changed."""
 
 
 class Generation(Section):
@@ -116,3 +126,18 @@ def value(params: Mapping[str, Any], name: str, kind: type[S] | type[str] | type
             f"params.yaml: {name}", f"must be a {kind.__name__}", "Compose it: `make params`."
         )
     return params[name]
+
+
+def verification(params: Mapping[str, Any]) -> tuple[Thresholds, Settings]:
+    """Read the section `verify`: the thresholds on r_in and r_out, and how they are measured."""
+    given = params.get("verify")
+    if not isinstance(given, Mapping):
+        raise UserError("params.yaml: verify", "the section is missing", "`make params`.")
+    taus = {key: given[key] for key in VERDICT_KEYS if key in given}
+    thresholds = section({"verify": taus}, "verify", Thresholds)
+    try:
+        return thresholds, Settings.from_section(given)
+    except (ValueError, TypeError) as error:
+        raise UserError(
+            "params.yaml: verify", str(error), "Set it in conf/verify.yaml, or by `-S verify.…=…`."
+        ) from None

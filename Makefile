@@ -1,0 +1,55 @@
+# Two commands do everything: `make run` and `make test`. Needs Python ≥ 3.11, git and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test params check-params lint store-export store-import clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+run: $(VENV)/run.stamp  ## run the study of params.yaml, print its main table
+	dvc repro
+	@python -m stages.reporting.summary reports
+
+test: $(VENV)/dev.stamp check-params lint  ## install what the tests need and run all of them
+	python -m pytest $(PYTEST)
+
+params: $(VENV)/run.stamp  ## compose params.yaml from conf/, e.g. make params STUDY="study=pairs chain.k=1"
+	python -m stages.workflow.compose $(STUDY)
+
+check-params: $(VENV)/run.stamp  ## does params.yaml equal the composition of conf/?
+	python -m stages.workflow.compose --check
+
+lint: $(VENV)/dev.stamp  ## formatting, style and types
+	ruff check .
+	ruff format --check .
+	mypy
+
+store-export: $(VENV)/run.stamp  ## all replies as one file that DVC carries
+	python -m stages.models.store export data/store.tar
+	dvc add --quiet data/store.tar
+	@echo "now: git add data/store.tar.dvc && git commit && dvc push"
+
+store-import: $(VENV)/run.stamp  ## take over the replies that a colleague exported
+	dvc pull --quiet data/store.tar.dvc || dvc checkout --quiet data/store.tar.dvc
+	python -m stages.models.store import data/store.tar
+
+clean:  ## remove the virtual environment; results, caches and the store stay
+	rm -rf $(VENV)
+
+$(VENV)/python.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python ≥ 3.11 is needed; name one: make run PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/run.stamp: $(VENV)/python.stamp requirements/run.txt
+	python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.txt
+	python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	touch $@

@@ -1,0 +1,113 @@
+"""Instructions: how is each concept to be contradicted in the image? (PROTOCOL section 4, step 3)
+
+Reads the concepts. Writes `instructions.jsonl`: a row is one sample's chain of edit instructions,
+all made in one call, each also read back as verification will understand it (edit type and target
+object, section 5, step 1).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stages.models import replies
+from stages.models.calls import Calls
+from stages.models.dialogue import Clerk
+from stages.models.protocol import CallError, Chat
+from stages.models.store import Store
+from stages.records import jsonl
+from stages.records.answer import Answer
+from stages.records.base import Status
+from stages.records.concept import ConceptList
+from stages.records.instruction import Instruction, InstructionChain
+from stages.records.sample import Sample
+from stages.workflow import adapters, cells, prompts, tally
+from stages.workflow import params as parameters
+from stages.workflow.folders import Folders
+from stages.workflow.mapping import for_each
+from stages.workflow.runner import main
+
+
+def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, seed: str) -> None:
+    """Write the edit instructions for every sample of one target."""
+    folders = Folders(root)
+    cell = cells.cell(target=target, extractor=extractor, seed=seed)
+    limits = parameters.section(params, "limits", parameters.Limits)
+    max_tokens = parameters.section(params, "generation", parameters.Generation).max_tokens
+    samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
+    answers = {a.sample_id: a for a in jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)}
+    lists = jsonl.read(folders.concepts(cell) / "concepts.jsonl", ConceptList)
+    ask_all, parse, edit = (
+        prompts.load(root, params, name) for name in ("instructions", "parse_edit", "edit")
+    )
+    clerk = Clerk(
+        Calls(Store.open(root)),
+        "extractor",
+        adapters.build(params, f"extractors.{extractor}", Chat),
+        prompts.load(root, params, "repair"),
+        cell.seed,
+    )
+
+    async def instruct(found: ConceptList) -> InstructionChain:
+        if found.status is not Status.OK:
+            return _none(found, Status.NOT_REACHED, f"no concepts: {found.status}")
+        answer, n = answers[found.sample_id], len(found.concepts)
+        numbered = "\n".join(f"{i}. {c.text}" for i, c in enumerate(found.concepts, 1))
+        text = ask_all.render(
+            question=samples[found.sample_id].question,
+            answer=answer.answer or "",
+            explanation=answer.explanation or "",
+            concepts=numbered,
+            n=n,
+        )
+        try:
+            written = await clerk.ask(
+                text,
+                partial(replies.read_instructions, n=n),
+                schema=replies.INSTRUCTIONS_SCHEMA,
+                max_tokens=max_tokens,
+            )
+            read = [
+                await clerk.ask(
+                    parse.render(instruction=edit.render(**parts._asdict())),
+                    replies.read_edit,
+                    schema=replies.EDIT_SCHEMA,
+                    max_tokens=max_tokens,
+                )
+                for parts in written.value.value
+            ]
+        except CallError as error:
+            return _none(found, error.status, error.reason)
+        steps = tuple(
+            Instruction(
+                position=position,
+                concept=concept,
+                **parts._asdict(),
+                edit_type=reading.value.value.edit_type,
+                target_object=reading.value.value.target_object,
+            )
+            for position, (concept, parts, reading) in enumerate(
+                zip(found.concepts, written.value.value, read, strict=True), 1
+            )
+        )
+        notes = (written.note, *(reading.note for reading in read))
+        return InstructionChain(
+            sample_id=found.sample_id, status=Status.OK, steps=steps, calls=notes
+        )
+
+    where = f"instructions {target}-{extractor}-{seed}"
+    chains = asyncio.run(
+        for_each(lists, instruct, at_once=2 * clerk.model.concurrency, label=where)
+    )
+    outcome = tally.check(where, (chain.status for chain in chains), limits.max_failed_share)
+    jsonl.write(folders.instructions(cell) / "instructions.jsonl", chains)
+    print(f"{where}: {outcome}; {clerk.calls.summary()}")
+
+
+def _none(found: ConceptList, status: Status, reason: str) -> InstructionChain:
+    return InstructionChain(sample_id=found.sample_id, status=status, reason=reason)
+
+
+if __name__ == "__main__":
+    main("instructions", run, axes=("target", "extractor", "seed"))

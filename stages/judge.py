@@ -1,0 +1,198 @@
+"""Judge: do the new answer and explanation fit the edited image? (PROTOCOL section 6)
+
+Reads what was asked, edited and answered. Writes `judgements.jsonl`: a row is one judge's verdict on
+one accepted edit, one replicate: AC, EF and their product, and the grade of a separate judgement on
+the rubric. A reply that can't be read scores nothing; the row says why.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stages.models import replies
+from stages.models.calls import Calls
+from stages.models.dialogue import Clerk
+from stages.models.prompt import Prompt
+from stages.models.protocol import CallError, Chat
+from stages.models.store import Store
+from stages.records import jsonl
+from stages.records.answer import Answer
+from stages.records.attempt import Attempt
+from stages.records.base import Status
+from stages.records.judgement import Judgement
+from stages.records.sample import Sample
+from stages.workflow import adapters, cells, prompts, tally
+from stages.workflow import params as parameters
+from stages.workflow.folders import Folders
+from stages.workflow.mapping import for_each
+from stages.workflow.runner import main
+
+
+@dataclass(frozen=True)
+class Case:
+    """All that a judge is told of one intervention."""
+
+    question: str
+    before: Answer
+    edits: tuple[str, ...]
+    """The instructions of all accepted edits up to this one, in order."""
+    after: Answer
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The judge and the two questions that it is asked."""
+
+    clerk: Clerk
+    binary: Prompt
+    graded: Prompt
+    generation: parameters.Generation
+
+    async def judge(self, case: Case, replicate: int) -> Judgement:
+        """Ask for the binary verdict and, apart from it, for the grade."""
+        row = Judgement(
+            sample_id=case.after.sample_id,
+            position=case.after.position,
+            replicate=replicate,
+            status=Status.NOT_REACHED,
+            graded_status=Status.NOT_REACHED,
+        )
+        if case.after.status is not Status.OK:
+            reason = f"no answer to the edited image: {case.after.status}"
+            return row.model_copy(update={"reason": reason, "graded_reason": reason})
+        row = await self._binary(row, case)
+        return await self._graded(row, case)
+
+    async def _binary(self, row: Judgement, case: Case) -> Judgement:
+        try:
+            found = await self.clerk.ask(
+                self._render(self.binary, case),
+                replies.read_verdict,
+                schema=replies.VERDICT_SCHEMA,
+                max_tokens=self.generation.max_tokens,
+                replicate=row.replicate,
+            )
+        except CallError as error:
+            return row.model_copy(update={"status": error.status, "reason": error.reason})
+        verdict = found.value.value
+        return row.model_copy(
+            update={
+                "status": Status.OK,
+                "answer_consistent": verdict.answer_consistent,
+                "explanation_faithful": verdict.explanation_faithful,
+                "ccs_binary": verdict.answer_consistent * verdict.explanation_faithful,
+                "verdict_reason": verdict.reason,
+                "calls": (*row.calls, found.note),
+            }
+        )
+
+    async def _graded(self, row: Judgement, case: Case) -> Judgement:
+        try:
+            found = await self.clerk.ask(
+                self._render(self.graded, case),
+                replies.read_grade,
+                schema=replies.GRADE_SCHEMA,
+                max_tokens=self.generation.graded_max_tokens,
+                replicate=row.replicate,
+            )
+        except CallError as error:
+            return row.model_copy(
+                update={"graded_status": error.status, "graded_reason": error.reason}
+            )
+        grade = found.value.value
+        return row.model_copy(
+            update={
+                "graded_status": Status.OK,
+                "grade": grade.grade,
+                "ccs_graded": (grade.grade - 1) / 4,
+                "grade_reason": grade.reason,
+                "calls": (*row.calls, found.note),
+            }
+        )
+
+    def _render(self, prompt: Prompt, case: Case) -> str:
+        return prompt.render(
+            question=case.question,
+            original_answer=case.before.answer or "",
+            original_explanation=case.before.explanation or "",
+            edits="\n".join(f"{i}. {edit}" for i, edit in enumerate(case.edits, 1)),
+            new_answer=case.after.answer or "",
+            new_explanation=case.after.explanation or "",
+        )
+
+
+def cases(
+    samples: list[Sample], before: list[Answer], attempts: list[Attempt], after: list[Answer]
+) -> list[Case]:
+    """Join what belongs to each answer about an edited image."""
+    questions = {sample.id: sample.question for sample in samples}
+    originals = {answer.sample_id: answer for answer in before}
+    edits = {(a.sample_id, a.position): a.instruction for a in attempts if a.status is Status.OK}
+    return [
+        Case(
+            questions[answer.sample_id],
+            originals[answer.sample_id],
+            tuple(
+                edits[answer.sample_id, position]
+                for position in range(1, answer.position + 1)
+                if (answer.sample_id, position) in edits
+            ),
+            answer,
+        )
+        for answer in after
+    ]
+
+
+def run(
+    root: Path,
+    params: Mapping[str, Any],
+    *,
+    target: str,
+    extractor: str,
+    editor: str,
+    judge: str,
+    seed: str,
+) -> None:
+    """Judge every answer of one target to an edited image."""
+    folders = Folders(root)
+    cell = cells.cell(target=target, extractor=extractor, editor=editor, judge=judge, seed=seed)
+    limits = parameters.section(params, "limits", parameters.Limits)
+    replicates = parameters.section(params, "judge", parameters.JudgeSettings).replicates
+    docket = [
+        (case, replicate)
+        for case in cases(
+            jsonl.read(folders.prepare / "samples.jsonl", Sample),
+            jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer),
+            jsonl.read(folders.edit(cell) / "attempts.jsonl", Attempt),
+            jsonl.read(folders.requery(cell) / "answers.jsonl", Answer),
+        )
+        for replicate in range(replicates)
+    ]
+    clerk = Clerk(
+        Calls(Store.open(root)),
+        "judge",
+        adapters.build(params, f"judges.{judge}", Chat),
+        prompts.load(root, params, "repair"),
+        cell.seed,
+    )
+    bench = Bench(
+        clerk,
+        prompts.load(root, params, "judge_binary"),
+        prompts.load(root, params, "judge_graded"),
+        parameters.section(params, "generation", parameters.Generation),
+    )
+
+    async def rule(entry: tuple[Case, int]) -> Judgement:
+        return await bench.judge(*entry)
+
+    where = f"judge {target}-{extractor}-{editor}-{judge}-{seed}"
+    rows = asyncio.run(for_each(docket, rule, at_once=2 * clerk.model.concurrency, label=where))
+    outcome = tally.check(where, (row.status for row in rows), limits.max_failed_share)
+    jsonl.write(folders.judge(cell) / "judgements.jsonl", rows)
+    print(f"{where}: {outcome}; {clerk.calls.summary()}")
+
+
+if __name__ == "__main__":
+    main("judge", run, axes=("target", "extractor", "editor", "judge", "seed"))

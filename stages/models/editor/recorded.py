@@ -1,0 +1,73 @@
+"""An editor whose images were made elsewhere.
+
+Index: JSONL or a JSON list, a row per edit:
+
+    {"original": "a.jpg", "edited": "a_edited.png", "instruction": "…", "attempt": 1}
+
+``instruction`` and ``attempt`` may be absent: such a row answers any instruction or attempt for
+that original. The original is found by its pixels.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from stages.models import recorded
+from stages.models.picture import Picture
+from stages.models.protocol import CallError, EditedImage, Editor
+from stages.records.base import Status
+from stages.records.errors import UserError
+from stages.records.usage import Usage
+
+
+class RecordedEditor(Editor):
+    """Edited images from a folder; what is not in it has the status ``not_recorded``.
+
+    Parameters
+    ----------
+    index : str
+        The index file, relative to the workspace.
+    name : str
+        What the recorded editor is called, shown as the served model.
+    """
+
+    durable: ClassVar[bool] = False
+    concurrency = 2
+
+    def __init__(self, index: str, name: str) -> None:
+        self.name = name
+        self._edits: dict[tuple[str, str | None, int | None], Path] = {}
+        file = Path(index)
+        for where, row in recorded.rows(file):
+            original = recorded.pixel_digest(recorded.image_field(where, row, "original", file))
+            instruction, attempt = row.get("instruction"), row.get("attempt")
+            edited = file.parent / recorded.text_field(where, row, "edited")
+            if not edited.is_file():
+                raise UserError(where, f"the image {edited} is missing", "Put it there.")
+            wording = recorded.normal(instruction) if isinstance(instruction, str) else None
+            self._edits[original, wording, attempt if isinstance(attempt, int) else None] = edited
+        self._digest = recorded.digest_of(
+            {
+                key: recorded.pixel_digest(recorded.read_image(path, str(file)))
+                for key, path in self._edits.items()
+            }
+        )
+
+    def identity(self) -> Mapping[str, Any]:
+        """The recorded editor's name and the digest of all that was recorded."""
+        return {"provider": "recorded", "model": self.name, "recorded": self._digest}
+
+    async def edit(
+        self, picture: Picture, instruction: str, *, seed: int, attempt: int
+    ) -> EditedImage:
+        """The recorded image; a row that names instruction and attempt goes before one that doesn't."""
+        image, wording = recorded.pixel_digest(picture.pixels), recorded.normal(instruction)
+        for key in (
+            (image, wording, attempt),
+            (image, wording, None),
+            (image, None, attempt),
+            (image, None, None),
+        ):
+            if (path := self._edits.get(key)) is not None:
+                return EditedImage(path.read_bytes(), Usage(served_model=self.name, images=1))
+        raise CallError(Status.NOT_RECORDED, "no recorded edit of this image and instruction")

@@ -1,0 +1,87 @@
+"""Plan: check the whole study before anything is spent, and list its cells.
+
+Reads all of `params.yaml` and the prompts. Writes `data/plan/cells.json`, which every gathering
+stage loops over, and `data/plan/checked`, on which the chain of stages hangs. Folders of cells that
+are no longer in the study are removed from `data/` (DVC's cache keeps them), so that what a
+gathering stage depends on is this study and nothing else. It calls no model.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stages.benchmarks.protocol import Benchmark
+from stages.models.protocol import Chat, Detector, Editor, Segmenter
+from stages.records.errors import UserError
+from stages.records.score import Cell
+from stages.workflow import adapters, cells, prompts
+from stages.workflow import params as parameters
+from stages.workflow.folders import Folders
+from stages.workflow.runner import main
+
+CELL_STAGES = ("baseline", "concepts", "instructions", "edit", "requery", "judge")
+KINDS = {"targets": Chat, "extractors": Chat, "judges": Chat, "editors": Editor}
+
+
+def run(root: Path, params: Mapping[str, Any]) -> None:
+    """Check the study and list its cells."""
+    study = cells.study_cells(params)
+    check_settings(params)
+    check_adapters(params)
+    check_prompts(root, params)
+    folders = Folders(root)
+    sweep(folders, study, params["pair_names"])
+    folders.plan.mkdir(parents=True, exist_ok=True)
+    listing = json.dumps([cell.model_dump() for cell in study], indent=1)
+    (folders.plan / "cells.json").write_text(listing + "\n", encoding="utf-8")
+    (folders.plan / "checked").write_text("checked\n", encoding="utf-8")
+    print(f"plan: {len(study)} cells, {len(params['pair_names'])} sets of pairs")
+
+
+def check_settings(params: Mapping[str, Any]) -> None:
+    """Every section holds what its stages expect."""
+    for name, model in parameters.SECTIONS.items():
+        parameters.section(params, name, model)
+    parameters.verification(params)
+
+
+def check_adapters(params: Mapping[str, Any]) -> None:
+    """Every model of the study names a class of its kind and fits its values."""
+    for group, kind in KINDS.items():
+        for name in params.get(f"{group[:-1]}_names", []):
+            key = f"{group}.{name}"
+            adapters.check(adapters.lookup(params, key), key, kind)
+    for key, kind in (("detector", Detector), ("segmenter", Segmenter)):
+        adapters.check(adapters.lookup(params, key), key, kind)
+    for name in params.get("benchmarks") or {}:
+        key = f"benchmarks.{name}"
+        adapters.check(adapters.lookup(params, key), key, Benchmark)
+    if params["target_names"] and not params.get("benchmarks"):
+        raise UserError(
+            "params.yaml: benchmarks", "is empty", "Choose one, e.g. `-S benchmark=[demo]`."
+        )
+
+
+def check_prompts(root: Path, params: Mapping[str, Any]) -> None:
+    """Every prompt of the set is there and declares what it will be given."""
+    for name in prompts.VARIABLES:
+        prompts.load(root, params, name)
+
+
+def sweep(folders: Folders, study: list[Cell], pairs: list[str]) -> None:
+    """Remove the folders of cells that the study no longer has."""
+    wanted = {
+        "pairs": {folders.pairs(name).name for name in pairs},
+        **{stage: {getattr(folders, stage)(cell).name for cell in study} for stage in CELL_STAGES},
+    }
+    for stage, names in wanted.items():
+        parent = folders.root / "data" / stage
+        for folder in parent.iterdir() if parent.is_dir() else ():
+            if folder.is_dir() and folder.name not in names:
+                shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main("plan", run)
