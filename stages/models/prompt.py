@@ -130,5 +130,10 @@ def blocks(text: str) -> dict[str, str]:
     return {name: _unescape(value) for name, value in _BLOCK.findall(text)}
 
 
+def outside_blocks(text: str) -> str:
+    """The rendered prompt without its blocks: what its author says, and no data."""
+    return _BLOCK.sub("", text)
+
+
 def _unescape(value: str) -> str:
     return value.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
