@@ -1,0 +1,122 @@
+"""Report: tables, figures, DVC metrics and plots, and one page, from what the others wrote.
+
+Reads the records of every cell in `data/plan/cells.json` and of every study of pairs in
+`pair_names`, and the published numbers. Writes `reports/`: `tables/`, `figures/`, `plots/`,
+`images/`, `metrics.json` and `index.html`. It estimates nothing and calls no model; equal records
+give equal files.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from stages.reporting import figures, gallery, page, plots, protocol_tables, tables
+from stages.reporting.reading import read_study
+from stages.reporting.study import Study
+from stages.workflow import params as parameters
+from stages.workflow.folders import Folders
+from stages.workflow.runner import main
+
+Count = Annotated[int, Field(ge=0, le=10_000)]
+
+
+class ReportSettings(parameters.Section):
+    """How much the report shows, and how."""
+
+    title: str
+    """Title of the page."""
+    gallery: Count
+    """Chains in the page's gallery."""
+    panels: Count
+    """Verified attempts that are drawn in four views."""
+    examples: Count
+    """Chains that are printed as figures."""
+    thumbnail_px: Annotated[int, Field(ge=64, le=2048)]
+    """Width of the page's pictures in pixels."""
+    dpi: Annotated[int, Field(ge=72, le=600)]
+    """Resolution of the figures in dots an inch."""
+    settings: list[str]
+    """Sections of the parameters that the page prints and takes the digest of."""
+
+
+def run(root: Path, params: Mapping[str, Any]) -> None:
+    """Write the report of a study."""
+    settings = parameters.section(params, "report", ReportSettings)
+    study = read_study(root, params)
+    reports = Folders(root).reports
+    cases = gallery.all_cases(study)
+    shown = gallery.choose(cases, settings.gallery)
+    told = gallery.choose(gallery.told_in_full(cases), settings.examples)
+    verified = gallery.verified(study, settings.panels)
+    names = write_figures(study, told, verified, reports / "figures", dpi=settings.dpi)
+    for table in protocol_tables.all_tables(study):
+        for ending, form in (
+            ("csv", tables.to_csv),
+            ("md", tables.to_markdown),
+            ("tex", tables.to_latex),
+        ):
+            _write(reports / "tables" / f"{table.name}.{ending}", form(table).encode())
+    for table in plots.plot_tables(study):
+        _write(reports / "plots" / f"{table.name}.csv", tables.to_csv(table).encode())
+    html, images = page.render(
+        study,
+        title=settings.title,
+        cases=shown,
+        verified=verified,
+        figures=names,
+        settings=settings.settings,
+        thumbnail_px=settings.thumbnail_px,
+    )
+    (reports / "images").mkdir(parents=True, exist_ok=True)
+    for name, data in images.items():
+        _write(reports / "images" / name, data)
+    _write(reports / "index.html", html.encode())
+    metrics = json.dumps(plots.metrics(study), indent=2, ensure_ascii=False, allow_nan=False)
+    _write(reports / "metrics.json", f"{metrics}\n".encode())
+    print(f"report: {len(study.cells)} rows, {len(names)} figures, {len(shown)} chains to look at")
+
+
+def write_figures(
+    study: Study,
+    told: list[gallery.Case],
+    verified: list[gallery.Verified],
+    folder: Path,
+    *,
+    dpi: int,
+) -> list[str]:
+    """Draw what the study supports, as PNG and SVG; returns the figures' names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = []
+    with figures.style():
+        for name, figure in _draw(study, told, verified):
+            for ending, data in figures.save(figure, dpi=dpi).items():
+                _write(folder / f"{name}.{ending}", data)
+            names.append(name)
+    return names
+
+
+def _draw(
+    study: Study, told: list[gallery.Case], verified: list[gallery.Verified]
+) -> Iterator[tuple[str, Any]]:
+    if estimates := figures.estimates(study):
+        yield "estimates", estimates
+    if positions := figures.positions(study):
+        yield "positions", positions
+    if study.cells:
+        yield "funnel", figures.funnel(protocol_tables.funnels(study)["all"])
+    if verified:
+        yield "verification", figures.panels(verified, study.tau_in, study.tau_out)
+    for number, case in enumerate(told, 1):
+        yield f"example_{number}", figures.example(case)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+if __name__ == "__main__":
+    main("report", run)

@@ -1,0 +1,106 @@
+"""Attrition: from samples to scored edits, with every reason for loss.
+
+The unit changes on the way. A sample that never got as far as a chain has one row at position 0;
+from the chain on, each planned edit is a row of its own.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from stages.records.base import Status
+from stages.records.score import Intervention
+
+_BEFORE_CHAIN = ("baseline", "concepts", "instructions")
+_AFTER_CHAIN = ("edit", "requery", "judge")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the funnel: how many came through, and why the others did not."""
+
+    key: str
+    name: str
+    unit: str
+    """``samples`` or ``edits``."""
+    entered: int
+    """How many there were before this step."""
+    kept: int
+    """How many came through."""
+    lost: dict[Status, int] = field(default_factory=dict)
+    """Why the others did not, most frequent first."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What verification made of the edits that were tried. All counts are edits, not attempts."""
+
+    tried: int
+    first: int
+    """Accepted at the first attempt."""
+    retried: int
+    """Tried more than once."""
+    recovered: int
+    """Accepted at a later attempt."""
+
+    @property
+    def accepted(self) -> int:
+        """Edits that were accepted in the end."""
+        return self.first + self.recovered
+
+
+def funnel(rows: Iterable[Intervention]) -> tuple[Step, ...]:
+    """Count what came through each step, of one cell or of several together."""
+    rows = list(rows)
+    before = [row for row in rows if row.position == 0]
+    edits = [row for row in rows if row.position > 0]
+    samples = len({(row.cell, row.sample_id) for row in rows})
+    steps = [Step("samples", "Samples asked about", "samples", samples, samples)]
+    names = {
+        "baseline": "Answered and explained",
+        "concepts": "Explanation cites editable concepts",
+        "instructions": "Edit chain written",
+    }
+    for stage in _BEFORE_CHAIN:
+        steps.append(_step(stage, names[stage], "samples", steps[-1].kept, _lost(before, {stage})))
+    steps.append(Step("planned", "Edits planned", "edits", len(edits), len(edits)))
+    reached = [row for row in edits if _is_reached(row)]
+    missed = _count(row for row in edits if not _is_reached(row))
+    steps.append(_step("reached", "Edits reached", "edits", len(edits), missed))
+    names = {
+        "edit": "Edits accepted by verification",
+        "requery": "Target asked again",
+        "judge": "Scored",
+    }
+    for stage in _AFTER_CHAIN:
+        steps.append(_step(stage, names[stage], "edits", steps[-1].kept, _lost(reached, {stage})))
+    return tuple(steps)
+
+
+def gate(rows: Iterable[Intervention]) -> Gate:
+    """Count first acceptances, retries and recoveries."""
+    tried = [row for row in rows if row.position > 0 and row.attempts > 0]
+    accepted = [row for row in tried if row.status is Status.OK or row.stage in _AFTER_CHAIN[1:]]
+    return Gate(
+        tried=len(tried),
+        first=sum(row.attempts == 1 for row in accepted),
+        retried=sum(row.attempts > 1 for row in tried),
+        recovered=sum(row.attempts > 1 for row in accepted),
+    )
+
+
+def _is_reached(row: Intervention) -> bool:
+    return row.status is not Status.NOT_REACHED and row.stage not in _BEFORE_CHAIN
+
+
+def _lost(rows: Sequence[Intervention], stages: set[str]) -> dict[Status, int]:
+    return _count(row for row in rows if row.stage in stages and row.status is not Status.OK)
+
+
+def _count(rows: Iterable[Intervention]) -> dict[Status, int]:
+    counts = Counter(row.status for row in rows)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _step(key: str, name: str, unit: str, entered: int, lost: dict[Status, int]) -> Step:
+    return Step(key, name, unit, entered, entered - sum(lost.values()), lost)

@@ -1,0 +1,200 @@
+"""The report page: one HTML file that opens from disk, its pictures in a folder beside it."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stages.records.attempt import Attempt
+from stages.reporting import forest, words
+from stages.reporting.funnel import gate
+from stages.reporting.gallery import Case, Verified
+from stages.reporting.pictures import Album, ImageRef, fit, panel
+from stages.reporting.protocol_tables import all_tables, funnels
+from stages.reporting.study import PairStudy, Pixels, Study, simulated, use_by_role
+from stages.reporting.tables import Column, Quantity, Table, Value, text
+
+
+@dataclass(frozen=True)
+class Views:
+    """The pictures of one attempt on the page."""
+
+    original: ImageRef | None
+    edited: ImageRef | None
+    change: ImageRef | None
+    target: ImageRef | None
+
+
+class Pictures:
+    """Puts pictures into the page's album, each drawn once."""
+
+    def __init__(self, album: Album, *, width: int) -> None:
+        self.album, self.width = album, width
+        self._views: dict[int, Views] = {}
+
+    def image(self, sha256: str, pixels: Pixels) -> ImageRef:
+        """A thumbnail of one image."""
+        return self.album.add(fit(pixels(sha256), width=self.width))
+
+    def views(self, attempt: Attempt, pixels: Pixels) -> Views:
+        """Original, edited, change map, box and mask of one attempt."""
+        if id(attempt) not in self._views:
+            drawn = panel(attempt, pixels, width=self.width)
+            self._views[id(attempt)] = Views(
+                *(
+                    None if view is None else self.album.add(view)
+                    for view in (drawn.original, drawn.edited, drawn.change, drawn.target)
+                )
+            )
+        return self._views[id(attempt)]
+
+
+def render(
+    study: Study,
+    *,
+    title: str,
+    cases: Sequence[Case],
+    verified: Sequence[Verified],
+    figures: Sequence[str],
+    settings: Sequence[str],
+    thumbnail_px: int,
+) -> tuple[str, dict[str, bytes]]:
+    """Make the page.
+
+    Parameters
+    ----------
+    cases, verified
+        What the gallery and the panels show.
+    figures
+        Names of the figures that were written.
+    settings
+        Sections of the parameters that the page prints.
+    thumbnail_px
+        Width of the page's pictures in pixels.
+
+    Returns
+    -------
+    html : str
+    images : dict of str to bytes
+        JPEG files of the folder ``images`` beside the page, by name.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("stages.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "plain": words.plain,
+        "reason": words.reason,
+        "percent": words.percent,
+        "digits": lambda value: words.DASH if value is None else f"{value:.2f}",
+    }
+    album = Album()
+    tables = {table.name: table for table in all_tables(study)}
+    by_label = funnels(study)
+    html = environment.get_template("page.html").render(
+        study=study,
+        title=title,
+        simulated=simulated(study.params),
+        all_simulated=_all_simulated(study.params),
+        tables=tables,
+        forest=forest,
+        table_forests={name: _forests(study, tables[name]) for name in ("table1", "table3")},
+        figures=figures,
+        funnel=by_label["all"],
+        funnels={label: steps for label, steps in by_label.items() if label != "all"},
+        gate=gate(study.interventions),
+        cases=cases,
+        verified=verified,
+        pictures=Pictures(album, width=thumbnail_px),
+        agreement=_agreement,
+        shown_columns=[
+            column.key
+            for column in tables["table1"].columns
+            if not column.key.startswith(("published", "difference"))
+            and not column.key.endswith("_per_edit")
+        ],
+        table1_keys=[column.key for column in tables["table1"].columns],
+        describe=_describe,
+        settings=list(_flat({key: study.params[key] for key in settings if key in study.params})),
+        digest=digest({key: study.params[key] for key in settings if key in study.params}),
+        use=use_by_role(study),
+        share=words.share,
+        is_quantity=lambda value: isinstance(value, Quantity),
+        quantity_parts=_parts,
+    )
+    return html, album.files
+
+
+def digest(params: Mapping[str, Any]) -> str:
+    """SHA-256 of parameters in canonical JSON."""
+    canonical = json.dumps(params, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _parts(value: Value, column: Column) -> tuple[str, str]:
+    """Mean and interval apart, so that the page can set them apart."""
+    shown = text(value, column)
+    mean, bracket, interval = shown.partition(" [")
+    return mean, bracket[1:] + interval
+
+
+def _forests(study: Study, table: Table) -> list[list[forest.Mark]]:
+    """The marks of each row: binary and graded CCS, planted and published values."""
+    names = [column.key for column in table.columns]
+
+    def mark(kind: str, key: str, row: tuple[Value, ...]) -> forest.Mark | None:
+        value = row[names.index(key)] if key in names else None
+        if isinstance(value, Quantity):
+            return forest.Mark(kind, *value) if value.mean is not None else None
+        return forest.Mark(kind, value) if isinstance(value, float) else None
+
+    kinds = (
+        ("binary", "ccs_binary"),
+        ("graded", "ccs_graded"),
+        ("planted", "planted_ccs"),
+        ("published", "published_ccs_binary"),
+    )
+    return [[m for kind, key in kinds if (m := mark(kind, key, row))] for row in table.rows]
+
+
+def _describe(row: tuple[Value, ...], table: Table) -> str:
+    """A row's marks in words, for those who do not see them."""
+    parts = [str(row[0])]
+    for value, column in zip(row, table.columns, strict=True):
+        if column.key in ("ccs_binary", "ccs_graded", "planted_ccs"):
+            parts.append(f"{column.head} {text(value, column)}")
+    return ", ".join(parts)
+
+
+def _agreement(pairs: PairStudy) -> str:
+    """The gate's agreement with the labels, in words."""
+    if not pairs.n:
+        return "no pair carries a label to agree with"
+    shown = f"{pairs.agree} of {pairs.n} ({words.percent(pairs.agree / pairs.n)}"
+    if pairs.low is None or pairs.high is None:
+        return shown + ")"
+    return shown + f"; 95 % Wilson interval {100 * pairs.low:.1f} to {100 * pairs.high:.1f} %)"
+
+
+def _all_simulated(params: Mapping[str, Any]) -> bool:
+    """Whether no part that is built from the parameters is a real one."""
+    built = [value for key, value in _flat(params) if key.endswith("_target_")]
+    return bool(built) and all("demo" in value for value in built)
+
+
+def _flat(value: object, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted keys and values of nested parameters, in the order of the file."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{prefix}.{key}" if prefix else str(key))
+    elif isinstance(value, list | tuple) and any(isinstance(v, Mapping | list) for v in value):
+        for i, inner in enumerate(value):
+            yield from _flat(inner, f"{prefix}.{i}")
+    else:
+        yield prefix, json.dumps(value, ensure_ascii=False)

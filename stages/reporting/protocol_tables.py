@@ -1,0 +1,274 @@
+"""The tables of the protocol: Table 1, Table 3, the funnel, attrition by reason, pairs."""
+
+from collections.abc import Mapping
+
+from stages.records.base import Status
+from stages.records.score import Cell, Estimate
+from stages.reporting.funnel import Step, funnel
+from stages.reporting.study import Study
+from stages.reporting.tables import Column, Quantity, Table, Value, without_empty_columns
+from stages.reporting.words import cell_label, reason, varying_axes
+
+_HEADS = {
+    "target": "Target",
+    "extractor": "Extractor",
+    "editor": "Editor",
+    "judge": "Judge",
+    "seed": "Seed",
+}
+_OPTIONAL = frozenset(
+    {
+        "planted_ccs",
+        "planted_inside",
+        "published_ccs_binary",
+        "published_ccs_graded",
+        "difference_ccs_binary",
+        "difference_ccs_graded",
+    }
+)
+
+
+def quantity(estimate: Estimate | None) -> Quantity:
+    """The estimate as a table holds it."""
+    return Quantity(estimate.mean, estimate.low, estimate.high) if estimate else Quantity(None)
+
+
+def table1(study: Study) -> Table:
+    """Main result: a row a cell, AC and EF by chain position, CCS over the chain."""
+    axes = varying_axes(study.cells)
+    positions = study.positions or (1, 2)
+    columns = [
+        *_axis_columns(axes),
+        *(
+            Column(f"{metric}_{k}", f"{metric.upper()} k={k}", quantity=True)
+            for metric in ("ac", "ef")
+            for k in positions
+        ),
+        Column("ccs_binary", "CCS binary", quantity=True),
+        Column("ccs_graded", "CCS graded", quantity=True),
+        Column("planted_ccs", "Planted CCS"),
+        Column("planted_inside", "Planted within interval"),
+        *_published_columns(),
+        Column("n_samples", "Samples"),
+        Column("n_interventions", "Scored edits"),
+        Column("n_planned", "Planned edits"),
+        Column("ccs_binary_per_edit", "CCS binary, mean over edits", quantity=True),
+        Column("ccs_graded_per_edit", "CCS graded, mean over edits", quantity=True),
+    ]
+    rows = []
+    for cell in study.cells:
+        binary = study.estimate(cell, "ccs_binary")
+        planted = study.planted(cell.target)
+        rows.append(
+            (
+                *_axis_values(cell, axes),
+                *(
+                    quantity(study.estimate(cell, metric, position=k))
+                    for metric in ("ac", "ef")
+                    for k in positions
+                ),
+                quantity(binary),
+                quantity(study.estimate(cell, "ccs_graded")),
+                planted,
+                _inside(planted, binary),
+                *_published_values(study, cell, None),
+                binary.n_samples if binary else 0,
+                binary.n_interventions if binary else 0,
+                binary.n_planned if binary else None,
+                quantity(study.estimate(cell, "ccs_binary", estimand="intervention_mean")),
+                quantity(study.estimate(cell, "ccs_graded", estimand="intervention_mean")),
+            )
+        )
+    caption = (
+        "Answer consistency (AC) and explanation faithfulness (EF) by position k in the edit "
+        "chain, and counterfactual consistency (CCS) over the chain: mean over samples with "
+        f"{_confidence(study)} interval."
+    )
+    return without_empty_columns(Table("table1", caption, tuple(columns), tuple(rows)), _OPTIONAL)
+
+
+def table3(study: Study) -> Table:
+    """CCS by domain: a row a cell and domain."""
+    axes = varying_axes(study.cells)
+    rows = []
+    for cell in study.cells:
+        for domain in study.domains:
+            binary = study.estimate(cell, "ccs_binary", domain=domain)
+            rows.append(
+                (
+                    *_axis_values(cell, axes),
+                    domain,
+                    quantity(binary),
+                    quantity(study.estimate(cell, "ccs_graded", domain=domain)),
+                    *_published_values(study, cell, domain),
+                    binary.n_samples if binary else 0,
+                    binary.n_interventions if binary else 0,
+                    binary.n_planned if binary else None,
+                )
+            )
+    table = Table(
+        "table3",
+        f"CCS by domain: mean over samples with {_confidence(study)} interval.",
+        (
+            *_axis_columns(axes),
+            Column("domain", "Domain"),
+            Column("ccs_binary", "CCS binary", quantity=True),
+            Column("ccs_graded", "CCS graded", quantity=True),
+            *_published_columns(),
+            Column("n_samples", "Samples"),
+            Column("n_interventions", "Scored edits"),
+            Column("n_planned", "Planned edits"),
+        ),
+        tuple(rows),
+    )
+    return without_empty_columns(table, _OPTIONAL)
+
+
+def funnels(study: Study) -> Mapping[str, tuple[Step, ...]]:
+    """The funnel of each cell by its label, after that of all cells together (``all``)."""
+    axes = varying_axes(study.cells)
+    by_label = {"all": funnel(study.interventions)}
+    if len(study.cells) > 1:
+        for cell in study.cells:
+            rows = [row for row in study.interventions if row.cell == cell]
+            by_label[cell_label(cell, axes)] = funnel(rows)
+    return by_label
+
+
+def funnel_table(study: Study) -> Table:
+    """What came through each step, a column a cell."""
+    by_label = funnels(study)
+    steps = by_label["all"]
+    return Table(
+        "funnel",
+        "From samples to scored edits: how many came through each step.",
+        (
+            Column("step", "Step"),
+            Column("unit", "Unit"),
+            *(Column(_key(label), label) for label in by_label),
+        ),
+        tuple(
+            (step.name, step.unit, *(by_label[label][i].kept for label in by_label))
+            for i, step in enumerate(steps)
+        ),
+    )
+
+
+def attrition_table(study: Study) -> Table:
+    """Every loss: a row a cell, step and reason; and why candidates were never chosen."""
+    rows: list[tuple[Value, ...]] = [
+        ("all", "prepare", "candidates", why, why, n, None)
+        for why, n in sorted(study.left_out.items())
+    ]
+    for label, steps in funnels(study).items():
+        rows += [
+            (label, step.key, step.unit, str(status), reason(status), n, n / step.entered)
+            for step in steps
+            for status, n in step.lost.items()
+        ]
+    return Table(
+        "attrition",
+        "What was lost at each step, and why; shares are of what reached the step.",
+        (
+            Column("cell", "Cell"),
+            Column("step", "Step"),
+            Column("unit", "Unit"),
+            Column("status", "Status"),
+            Column("reason", "Reason"),
+            Column("n", "Lost"),
+            Column("share", "Share"),
+        ),
+        tuple(rows),
+    )
+
+
+def pairs_table(study: Study) -> Table:
+    """Verdicts of the gate on pairs made elsewhere, beside their labels."""
+    rows: list[tuple[Value, ...]] = []
+    for pairs in study.pairs:
+        for attempt in pairs.attempts:
+            label = pairs.labels.get(attempt.sample_id)
+            measured = attempt.measurement
+            valid = attempt.status is Status.OK
+            rows.append(
+                (
+                    pairs.name,
+                    attempt.sample_id,
+                    "yes" if valid else "no",
+                    label,
+                    None
+                    if label not in ("yes", "no")
+                    else "yes"
+                    if (label == "yes") == valid
+                    else "no",
+                    measured.r_in if measured else None,
+                    measured.r_out if measured else None,
+                    str(attempt.status),
+                )
+            )
+    return Table(
+        "pairs",
+        "Edit verification on pairs made elsewhere, beside the label of each pair.",
+        (
+            Column("study", "Study"),
+            Column("pair", "Pair"),
+            Column("accepted", "Gate accepts"),
+            Column("label", "Label: valid"),
+            Column("agree", "Agree"),
+            Column("r_in", "r_in", digits=3),
+            Column("r_out", "r_out", digits=3),
+            Column("status", "Status"),
+        ),
+        tuple(rows),
+    )
+
+
+def all_tables(study: Study) -> tuple[Table, ...]:
+    """Every table that the study supports."""
+    tables = [table1(study), table3(study), funnel_table(study), attrition_table(study)]
+    return tuple([*tables, pairs_table(study)] if study.pairs else tables)
+
+
+def _key(label: str) -> str:
+    return "n" if label == "all" else f"n {label}"
+
+
+def _axis_columns(axes: tuple[str, ...]) -> tuple[Column, ...]:
+    return tuple(Column(axis, _HEADS[axis]) for axis in axes)
+
+
+def _axis_values(cell: Cell, axes: tuple[str, ...]) -> tuple[str | int, ...]:
+    return tuple(getattr(cell, axis) for axis in axes)
+
+
+def _inside(planted: float | None, estimate: Estimate | None) -> str | None:
+    if planted is None or estimate is None or estimate.low is None or estimate.high is None:
+        return None
+    return "yes" if estimate.low <= planted <= estimate.high else "no"
+
+
+def _published_columns() -> tuple[Column, ...]:
+    return tuple(
+        column
+        for metric in ("binary", "graded")
+        for column in (
+            Column(f"published_ccs_{metric}", f"Published {metric}"),
+            Column(f"difference_ccs_{metric}", f"Difference {metric}", signed=True),
+        )
+    )
+
+
+def _published_values(study: Study, cell: Cell, domain: str | None) -> tuple[float | None, ...]:
+    values: list[float | None] = []
+    for metric in ("ccs_binary", "ccs_graded"):
+        published = study.published.get((cell.target, domain, metric, None))
+        ours = study.estimate(cell, metric, domain=domain)
+        mean = ours.mean if ours else None
+        values.append(published.mean if published else None)
+        values.append(mean - published.mean if published and mean is not None else None)
+    return tuple(values)
+
+
+def _confidence(study: Study) -> str:
+    levels = sorted({e.confidence for e in study.estimates})
+    return " and ".join(f"{100 * level:g} %" for level in levels) or "95 %"

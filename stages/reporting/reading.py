@@ -1,0 +1,147 @@
+"""Reading a study: every record that a report shows, checked as it comes in.
+
+A file that is missing or broken is an error that names it. Folders are taken from the study's own
+list of cells, never from what happens to lie on the disk.
+"""
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from stages.models.picture import Picture
+from stages.records import jsonl
+from stages.records.answer import Answer
+from stages.records.attempt import Attempt
+from stages.records.concept import ConceptList
+from stages.records.errors import UserError
+from stages.records.instruction import InstructionChain
+from stages.records.judgement import Judgement
+from stages.records.sample import Sample
+from stages.records.score import Cell, Estimate, Intervention
+from stages.reporting.study import CellRecords, PairStudy, Pixels, Published, Study
+from stages.workflow import params as parameters
+from stages.workflow.folders import Folders
+
+
+def read_study(root: Path, params: Mapping[str, Any]) -> Study:
+    """Read every record of the study; a file that is missing or broken is an error."""
+    folders = Folders(root)
+    cells = tuple(Cell.model_validate(row) for row in _json(folders.plan / "cells.json"))
+    pairs = tuple(
+        read_pairs(name, folders.pairs(name))
+        for name in parameters.value(params, "pair_names", list)
+    )
+    name = parameters.value(params, "study", str)
+    prompts = read_prompts(root / "prompts" / parameters.value(params, "prompts", str))
+    if not cells:
+        return Study(name=name, params=params, cells=(), pairs=pairs, prompts=prompts)
+    return Study(
+        name=name,
+        params=params,
+        cells=cells,
+        samples={s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)},
+        left_out=dict(_counts(_json(folders.prepare / "left_out.json"))),
+        interventions=tuple(jsonl.read(folders.score / "interventions.jsonl", Intervention)),
+        estimates=tuple(jsonl.read(folders.score / "estimates.jsonl", Estimate)),
+        records=tuple(read_cell(folders, cell) for cell in cells),
+        pairs=pairs,
+        published=read_published(folders.reference),
+        prompts=prompts,
+    )
+
+
+def read_cell(folders: Folders, cell: Cell) -> CellRecords:
+    """Read the records of one cell."""
+    edit = folders.edit(cell)
+    attempts = jsonl.read(edit / "attempts.jsonl", Attempt)
+    attempts.sort(key=lambda row: (row.sample_id, row.position, row.attempt))
+    judgements = jsonl.read(folders.judge(cell) / "judgements.jsonl", Judgement)
+    judgements.sort(key=lambda row: (row.sample_id, row.position, row.replicate))
+    answers = jsonl.read(folders.requery(cell) / "answers.jsonl", Answer)
+    baseline = jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)
+    concepts = jsonl.read(folders.concepts(cell) / "concepts.jsonl", ConceptList)
+    chains = jsonl.read(folders.instructions(cell) / "instructions.jsonl", InstructionChain)
+    return CellRecords(
+        cell=cell,
+        pixels=pixels_from(folders.prepare / "images", edit / "images"),
+        baseline={row.sample_id: row for row in baseline},
+        concepts={row.sample_id: row for row in concepts},
+        chains={row.sample_id: row for row in chains},
+        attempts={
+            key: tuple(rows) for key, rows in groupby(attempts, key=lambda row: row.sample_id)
+        },
+        answers={(row.sample_id, row.position): row for row in answers},
+        judgements={
+            key: tuple(rows)
+            for key, rows in groupby(judgements, key=lambda row: (row.sample_id, row.position))
+        },
+    )
+
+
+def read_pairs(name: str, folder: Path) -> PairStudy:
+    """Read a study of pairs and its agreement with the labels."""
+    agreement = _json(folder / "agreement.json")
+    return PairStudy(
+        name=name,
+        pixels=pixels_from(folder / "images"),
+        attempts=tuple(jsonl.read(folder / "attempts.jsonl", Attempt)),
+        agree=agreement["agree"],
+        n=agreement["n"],
+        low=agreement["low"],
+        high=agreement["high"],
+        labels={row["id"]: row["valid"] for row in agreement["rows"] if row["valid"] is not None},
+    )
+
+
+def read_published(folder: Path) -> dict[tuple[str, str | None, str, int | None], Published]:
+    """Read Tables 1 and 3 as published, by target, domain, metric and position."""
+    out = {}
+    for name in ("table1.csv", "table3.csv"):
+        with (folder / name).open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                k = int(row["k"]) if row.get("k") else None
+                out[row["target"], row.get("domain"), row["metric"], k] = Published(
+                    float(row["mean"]), float(row["ci_low"]), float(row["ci_high"])
+                )
+    return out
+
+
+def read_prompts(folder: Path) -> dict[str, str]:
+    """SHA-256 of each prompt of the study's set."""
+    return {
+        f"{folder.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.glob("*.txt"))
+    }
+
+
+def pixels_from(*folders: Path) -> Pixels:
+    """Find images in the first of the folders that holds them."""
+
+    @lru_cache(maxsize=32)
+    def pixels(sha256: str) -> Any:
+        for folder in folders[:-1]:
+            if (folder / f"{sha256}.png").exists():
+                return Picture.load(folder, sha256).pixels
+        return Picture.load(folders[-1], sha256).pixels
+
+    return pixels
+
+
+def _counts(left_out: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    for benchmark, reasons in left_out.items():
+        for reason, n in reasons.items():
+            yield f"{benchmark}: {reason}", n
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(str(path), "the file is missing", "Run `dvc repro` first.") from None
+    except ValueError as error:
+        raise UserError(str(path), f"no JSON ({error})", "Remove it; `dvc repro`.") from None

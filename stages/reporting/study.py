@@ -1,0 +1,219 @@
+"""What a report is made of: the records of one study, read and held together.
+
+Nothing here opens a file; the report stage reads, and hands over records and a way to get at
+pixels.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.records.answer import Answer
+from stages.records.attempt import Attempt
+from stages.records.concept import ConceptList
+from stages.records.instruction import InstructionChain
+from stages.records.judgement import Judgement
+from stages.records.sample import Sample
+from stages.records.score import Cell, Estimate, Intervention
+from stages.records.usage import CallNote
+
+Pixels = Callable[[str], NDArray[np.uint8]]
+"""SHA-256 of a PNG → ``(H, W, 3)`` RGB."""
+
+
+@dataclass(frozen=True)
+class CellRecords:
+    """All rows of one cell, by sample."""
+
+    cell: Cell
+    pixels: Pixels
+    """Finds originals, edited images, masks and change maps alike."""
+    baseline: Mapping[str, Answer]
+    concepts: Mapping[str, ConceptList]
+    chains: Mapping[str, InstructionChain]
+    attempts: Mapping[str, tuple[Attempt, ...]]
+    """In order of position and attempt."""
+    answers: Mapping[tuple[str, int], Answer]
+    """Answers to edited images, by sample and position."""
+    judgements: Mapping[tuple[str, int], tuple[Judgement, ...]]
+    """Verdicts by sample and position, one a replicate."""
+
+
+@dataclass(frozen=True)
+class PairStudy:
+    """A study of pairs made elsewhere: verification alone, laid beside labels."""
+
+    name: str
+    pixels: Pixels
+    attempts: tuple[Attempt, ...]
+    agree: int
+    """Labelled pairs on which gate and label agree."""
+    n: int
+    """Labelled pairs that count."""
+    low: float | None
+    """Lower end of the 95 % Wilson interval of the agreement."""
+    high: float | None
+    """Upper end."""
+    labels: Mapping[str, str]
+    """Whether the edit is valid, by pair, as the label says (yes, no, …)."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published number."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that the report shows."""
+
+    name: str
+    params: Mapping[str, Any]
+    cells: tuple[Cell, ...]
+    samples: Mapping[str, Sample] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Why candidates of the benchmark were not chosen: reason → how many."""
+    interventions: tuple[Intervention, ...] = ()
+    estimates: tuple[Estimate, ...] = ()
+    records: tuple[CellRecords, ...] = ()
+    pairs: tuple[PairStudy, ...] = ()
+    published: Mapping[tuple[str, str | None, str, int | None], Published] = field(
+        default_factory=dict
+    )
+    """Published numbers by target, domain, metric and position (None: all)."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of each prompt file, by its path below the prompts folder."""
+
+    @property
+    def tau_in(self) -> float | None:
+        """Threshold that r_in must exceed; None where the study verifies nothing."""
+        return _number(self.params.get("verify"), "tau_in")
+
+    @property
+    def tau_out(self) -> float | None:
+        """Threshold that r_out must stay below."""
+        return _number(self.params.get("verify"), "tau_out")
+
+    def planted(self, target: str) -> float | None:
+        """The CCS that was built into a simulated target; None for any other."""
+        targets = self.params.get("targets")
+        return _number(targets.get(target), "planted_ccs") if isinstance(targets, Mapping) else None
+
+    def estimate(
+        self,
+        cell: Cell,
+        metric: str,
+        *,
+        domain: str | None = None,
+        position: int | None = None,
+        estimand: str = "sample_mean",
+    ) -> Estimate | None:
+        """The estimate of a metric in a cell; None where the score stage made none."""
+        return self._index.get((cell, metric, domain, position, estimand))
+
+    @cached_property
+    def _index(self) -> dict[tuple[Cell, str, str | None, int | None, str], Estimate]:
+        return {(e.cell, e.metric, e.domain, e.position, e.estimand): e for e in self.estimates}
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Steps of the chain for which there are estimates."""
+        return tuple(sorted({e.position for e in self.estimates if e.position is not None}))
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """Domains for which there are estimates, in the order of the samples."""
+        known = {e.domain for e in self.estimates if e.domain is not None}
+        ordered = [s.domain for s in self.samples.values() if s.domain in known]
+        return tuple(dict.fromkeys([*ordered, *sorted(known)]))
+
+
+def _number(section: object, key: str) -> float | None:
+    value = section.get(key) if isinstance(section, Mapping) else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def simulated(params: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where in the parameters a built-in, simulated part stands: dotted keys, in order.
+
+    A part is simulated when its ``_target_`` names the demo.
+    """
+
+    def walk(value: object, path: tuple[str, ...]) -> list[str]:
+        if isinstance(value, Mapping):
+            here = [".".join(path)] if "demo" in str(value.get("_target_", "")) else []
+            return here + [key for k, v in value.items() for key in walk(v, (*path, str(k)))]
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return [key for i, v in enumerate(value) for key in walk(v, (*path, str(i)))]
+        return []
+
+    return tuple(walk(params, ()))
+
+
+@dataclass(frozen=True)
+class RoleUse:
+    """What the calls of one role used, as one model served them. None: it was never said."""
+
+    role: str
+    served: str | None
+    provider: str | None
+    calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    images: int | None
+    cost_usd: float | None
+
+
+def use_by_role(study: Study) -> tuple[RoleUse, ...]:
+    """Sum the calls that the records rest on, each stored reply once, by role and served model."""
+    notes: dict[str, CallNote] = {}
+    for records in study.records:
+        rows: list[Answer | ConceptList | InstructionChain | Attempt | Judgement] = [
+            *records.baseline.values(),
+            *records.concepts.values(),
+            *records.chains.values(),
+            *(attempt for attempts in records.attempts.values() for attempt in attempts),
+            *records.answers.values(),
+            *(verdict for verdicts in records.judgements.values() for verdict in verdicts),
+        ]
+        notes |= {note.key: note for row in rows for note in row.calls}
+    groups: dict[tuple[str, str | None, str | None], list[CallNote]] = {}
+    for note in notes.values():
+        key = (note.role, note.usage.served_model, note.usage.provider)
+        groups.setdefault(key, []).append(note)
+    roles = ("target", "extractor", "editor", "detector", "segmenter", "judge")
+    order = {role: rank for rank, role in enumerate(roles)}
+    return tuple(
+        RoleUse(
+            role,
+            served,
+            provider,
+            len(group),
+            _total([note.usage.input_tokens for note in group]),
+            _total([note.usage.output_tokens for note in group]),
+            _total([note.usage.images for note in group]),
+            _cost([note.usage.cost_usd for note in group]),
+        )
+        for (role, served, provider), group in sorted(
+            groups.items(),
+            key=lambda item: (order.get(item[0][0], 9), *(part or "" for part in item[0])),
+        )
+    )
+
+
+def _total(values: list[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _cost(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known), 6) if known else None
