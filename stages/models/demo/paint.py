@@ -18,8 +18,8 @@ Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Box = tuple[int, int, int, int]
 
-REFERENCE_HEIGHT = 480
-"""Picture height at which sizes in `LONG_SIDE` hold; sizes grow with the picture."""
+REFERENCE_SIZE = (640, 480)
+"""Width and height of a picture for which sizes in `LONG_SIDE` hold; sizes grow with it."""
 LONG_SIDE: dict[str, tuple[int, int]] = {
     "ball": (92, 112),
     "apple": (92, 108),
@@ -41,10 +41,30 @@ LONG_SIDE: dict[str, tuple[int, int]] = {
     "fish": (120, 140),
 }
 """Range of the longer side of each kind in pixels."""
+NATURAL: dict[str, str] = {
+    "ball": "red",
+    "apple": "red",
+    "tree": "green",
+    "pumpkin": "orange",
+    "cat": "orange",
+    "dog": "orange",
+    "lamp": "yellow",
+    "plant": "green",
+    "chest": "red",
+    "bench": "green",
+    "car": "blue",
+    "bus": "yellow",
+    "truck": "red",
+    "traffic light": "red",
+    "pedestrian": "blue",
+    "arrow sign": "blue",
+    "bird": "blue",
+    "fish": "orange",
+}
+"""Colour of each kind where nobody says which."""
 _SUPER = 4
 _SHADE, _DEEP = 0.8, 0.66
 _SHIFT = 4
-_FLYING = ("bird", "fish")
 
 
 class Look(NamedTuple):
@@ -61,6 +81,11 @@ class Cutout(NamedTuple):
 
     colour: Floats
     alpha: Floats
+
+
+def scale_of(width: int, height: int) -> float:
+    """How much larger than in `LONG_SIDE` things are in a picture of that size."""
+    return min(width / REFERENCE_SIZE[0], height / REFERENCE_SIZE[1])
 
 
 def size_of(kind: str, long_side: float) -> tuple[int, int]:
@@ -102,13 +127,18 @@ def cut_out(look: Look, width: int, height: int) -> Cutout:
 
 
 def stamp(picture: Pixels, look: Look, box: Box, *, tone: Floats | None = None) -> Pixels:
-    """Draw a thing with its contact shadow into a box of a picture; returns a new picture.
+    """Draw a thing with its contact shadow into a box of a picture; as `lay` otherwise."""
+    return lay(shadow(picture, look.kind, box), look, box, tone=tone)
+
+
+def lay(picture: Pixels, look: Look, box: Box, *, tone: Floats | None = None) -> Pixels:
+    """Draw a thing without shadow into a box of a picture; returns a new picture.
 
     `tone` are factors on R, G and B that fit the thing to the light of the picture. What sticks out
     of the picture is cut off.
     """
     x0, y0, x1, y1 = box
-    out = shadow(picture, look.kind, box)
+    out = picture.copy()
     drawn = cut_out(look, x1 - x0, y1 - y0)
     h, w = picture.shape[:2]
     left, top, right, bottom = max(x0, 0), max(y0, 0), min(x1, w), min(y1, h)
@@ -144,7 +174,7 @@ def shadow(picture: Pixels, kind: str, box: Box) -> Pixels:
         return out
     u = (xs - (x0 + x1 - 1) / 2) / ((x1 - x0) / 2)
     v = (ys - (y0 + y1 - 1) / 2) / ((y1 - y0) / 2)
-    dark = 1 - 0.42 * np.clip(1.15 - (u**2 + v**2), 0, 1)
+    dark = 1 - 0.36 * np.clip(1.15 - (u**2 + v**2), 0, 1)
     region = out[max(y0, 0) : min(y1, h), max(x0, 0) : min(x1, w)]
     region[:] = np.clip(region * dark[..., None] + 0.5, 0, 255).astype(np.uint8)
     return out

@@ -20,14 +20,27 @@ _SHIFT = 4
 _SUPER = 2
 
 
+STREET_GAP = 0.13
+"""Height between the horizon of a street and the farthest things on it."""
+
+
 class Place(NamedTuple):
     """A background and where things can stand in it, as shares of the picture's height."""
 
     pixels: Pixels
     ground: tuple[float, float]
     """Highest and lowest base line of things."""
-    road: tuple[float, float] | None = None
-    """Left and right edge of the road at the lowest base line, as shares of the width."""
+    road: tuple[float, float, float] | None = None
+    """Where the road runs: middle, and half width at the horizon and at the lower rim."""
+
+    def road_at(self, base: float) -> tuple[float, float] | None:
+        """Left and right edge of the road at a base line, all as shares; None without a road."""
+        if self.road is None:
+            return None
+        middle, far, near = self.road
+        horizon = self.ground[0] - STREET_GAP
+        half = far + (near - far) * (base - horizon) / (1 - horizon)
+        return middle - half, middle + half
 
 
 class _Canvas:
@@ -213,7 +226,7 @@ def street(width: int, height: int, rng: np.random.Generator) -> Place:
             x = middle + side * ((far + (near - far) * depth) * 0.9 - wide)
             points.append((x, edge + depth * (1 - edge)))
         canvas.fill((206, 206, 200), *points)
-    return Place(canvas.finish(), (edge + 0.13, 0.95), (middle - near + 0.06, middle + near - 0.06))
+    return Place(canvas.finish(), (edge + STREET_GAP, 0.95), (middle, far, near))
 
 
 def _houses(

@@ -315,6 +315,10 @@ _OUTLINES: dict[str, tuple[Layer, ...]] = {
 _LAMP_Y = {"red": 0.13, "yellow": 0.345, "green": 0.56}
 
 
+HOUSING, HOUSING_WIDTH = 0.69, 0.92
+"""Height and width of a traffic light's housing, as shares of its box."""
+
+
 def _traffic_light(colour: str) -> tuple[Layer, ...]:
     """The dark housing on its pole, with the lamp of that colour lit."""
     lamps = tuple(

@@ -18,6 +18,7 @@ Pixels = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float32]
 Box = tuple[int, int, int, int]
+_Frame = tuple[float, float, float, float]
 
 MIN_CHROMA = 58
 """Channel difference from which a pixel counts as saturated."""
@@ -58,7 +59,7 @@ class _Template(NamedTuple):
     """``(G, G)`` share of saturated pixels within the body's bounding box."""
     aspect: float
     """Width over height of that bounding box."""
-    frame: tuple[float, float, float, float]
+    frame: _Frame
     """The whole thing's box, in units of the body's bounding box."""
     dark: Floats
     """``(G, G)`` share of dark pixels within the whole box."""
@@ -100,7 +101,11 @@ def see(pixels: Pixels) -> tuple[Thing, ...]:
             template, frame = read
             colour = _colour(small[part], chroma[part], patch)
             if template.look.kind != "traffic light" or template.look.colour == colour:
-                things.append(_thing(template, colour, frame, (w, h), small.shape))
+                sx, sy = w / small.shape[1], h / small.shape[0]
+                frame = (frame[0] * sx, frame[1] * sy, frame[2] * sx, frame[3] * sy)
+                if template.look.kind == "traffic light":
+                    frame = _housing(pixels, frame)
+                things.append(_thing(template, colour, frame, (w, h)))
     return tuple(sorted(things, key=lambda thing: thing.box))
 
 
@@ -115,9 +120,7 @@ def _grid(mask: Pixels) -> Floats:
     return out
 
 
-def _read(
-    patch: Pixels, dark: Pixels, corner: tuple[int, int]
-) -> tuple[_Template, tuple[float, float, float, float]] | None:
+def _read(patch: Pixels, dark: Pixels, corner: tuple[int, int]) -> tuple[_Template, _Frame] | None:
     """The silhouette that fits a patch best, and the whole thing's box; None where none fits."""
     high, wide = patch.shape
     bodies, aspects = _stack()
@@ -125,7 +128,7 @@ def _read(
     overlap = np.minimum(bodies, body).sum(axis=1) / np.maximum(bodies, body).sum(axis=1)
     stretch = np.abs(np.log(wide / high / aspects))
     fit = overlap * np.exp(-np.maximum(stretch - 0.08, 0) * 2.0)
-    best: tuple[float, _Template, tuple[float, float, float, float]] | None = None
+    best: tuple[float, _Template, _Frame] | None = None
     for index in np.argsort(-fit, kind="stable")[:_CANDIDATES]:
         template = _templates()[int(index)]
         fx0, fy0, fx1, fy1 = template.frame
@@ -143,7 +146,7 @@ def _read(
     return best[1], best[2]
 
 
-def _dark_fit(template: _Template, dark: Pixels, frame: tuple[float, float, float, float]) -> float:
+def _dark_fit(template: _Template, dark: Pixels, frame: _Frame) -> float:
     """Factor in (0, 1]: how well dark parts around a patch are those of the template."""
     x0, y0, x1, y1 = (round(v) for v in frame)
     h, w = dark.shape
@@ -168,20 +171,37 @@ def _colour(pixels: Pixels, chroma: Pixels, patch: Pixels) -> str:
     return min(_HUES, key=lambda name: abs((hue - _HUES[name] + 180) % 360 - 180))
 
 
-def _thing(
-    template: _Template,
-    colour: str,
-    frame: tuple[float, float, float, float],
-    size: tuple[int, int],
-    working: tuple[int, ...],
-) -> Thing:
-    """Bring a match back to the picture's own pixels."""
+def _housing(pixels: Pixels, frame: _Frame) -> _Frame:
+    """Measure a traffic light's box on its dark housing: its lamp alone is a short ruler."""
+    h, w = pixels.shape[:2]
+    reach_x, reach_y = 0.12 * (frame[2] - frame[0]), 0.06 * (frame[3] - frame[1])
+    left, top = max(0, round(frame[0] - reach_x)), max(0, round(frame[1] - reach_y))
+    right, bottom = min(w, round(frame[2] + reach_x)), min(h, round(frame[3] + reach_y))
+    window = cv2.blur(np.ascontiguousarray(pixels[top:bottom, left:right]), (3, 3))
+    dark = _largest_channel(window) < MAX_DARK
+    upper = dark[: max(1, round(0.6 * len(dark)))]
+    columns = np.flatnonzero(upper.mean(axis=0) > 0.4)
+    if not columns.size:
+        return frame
+    rows = np.flatnonzero(dark[:, columns[0] : columns[-1] + 1].mean(axis=1) > 0.3)
+    if not rows.size:
+        return frame
+    housing = rows[rows <= 0.72 * len(dark) + reach_y]
+    high = (housing[-1] + 1 - housing[0]) / shapes.HOUSING
+    wide, y0 = columns[-1] + 1 - columns[0], top + float(housing[0])
+    if not (0.8 < wide / (frame[2] - frame[0]) < 1.2 and 0.8 < high / (frame[3] - frame[1]) < 1.2):
+        return frame
+    middle = left + (columns[0] + columns[-1] + 1) / 2
+    half = wide / 2 / shapes.HOUSING_WIDTH
+    return middle - half, y0, middle + half, y0 + float(high)
+
+
+def _thing(template: _Template, colour: str, frame: _Frame, size: tuple[int, int]) -> Thing:
+    """The thing in the picture's own pixels."""
     w, h = size
-    sx, sy = w / working[1], h / working[0]
-    x0, y0 = max(0, round(frame[0] * sx)), max(0, round(frame[1] * sy))
-    x1, y1 = min(w, round(frame[2] * sx)), min(h, round(frame[3] * sy))
-    left, top = round(frame[0] * sx), round(frame[1] * sy)
-    wide, high = round(frame[2] * sx) - left, round(frame[3] * sy) - top
+    left, top, right, bottom = (round(v) for v in frame)
+    x0, y0, x1, y1 = max(0, left), max(0, top), min(w, right), min(h, bottom)
+    wide, high = right - left, bottom - top
     cover = cv2.resize(template.cover, (wide, high), interpolation=cv2.INTER_LINEAR) > 127
     mask = np.zeros((h, w), np.bool_)
     mask[y0:y1, x0:x1] = cover[y0 - top : y1 - top, x0 - left : x1 - left]
