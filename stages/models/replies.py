@@ -189,7 +189,7 @@ def _folded(text: str) -> str:
 # --- finding the object --------------------------------------------------------------------------
 
 _OPENING = re.compile(r'\{\s*["}]')
-_MAX_OPENINGS = 500
+_MAX_OPENINGS = 200
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])', re.DOTALL)
 
 
