@@ -207,7 +207,7 @@ def _coefficient_interval(
 def _kappa(cells: FloatArray, weights: Weights | None) -> FloatArray:
     """Kappa of confusion matrices ``(draws, k²)``; NaN where expected disagreement is 0."""
     k = round(np.sqrt(cells.shape[1]))
-    counts = cells.reshape(-1, k, k)
+    counts = cells.reshape(len(cells), k, k)
     distance = np.abs(np.subtract.outer(np.arange(k), np.arange(k))).astype(np.float64)
     if weights is None:
         distance = (distance > 0).astype(np.float64)
@@ -222,7 +222,7 @@ def _kappa(cells: FloatArray, weights: Weights | None) -> FloatArray:
 def _alpha(cells: FloatArray, values: FloatArray, level: Level) -> FloatArray:
     """Alpha of coincidence matrices ``(draws, k²)``; NaN where expected disagreement is 0."""
     k = len(values)
-    coincidences = cells.reshape(-1, k, k)
+    coincidences = cells.reshape(len(cells), k, k)
     margin = coincidences.sum(axis=2)
     if level == "nominal":
         distance = (1 - np.eye(k))[None]
@@ -254,12 +254,13 @@ def _coincidences(ratings: ArrayLike) -> tuple[FloatArray, FloatArray]:
     diagonal = np.arange(counts.shape[1])
     ordered[:, diagonal, diagonal] -= counts
     ordered /= pairable[:, None, None]
-    return ordered.reshape(len(counts), -1), _categories(_table(ratings), None)
+    return ordered.reshape(len(counts), len(diagonal) ** 2), _categories(_table(ratings), None)
 
 
 def _category_counts(table: FloatArray) -> FloatArray:
     """How many raters put each unit into each category: ``(n_units, k)``."""
-    return (table[:, :, None] == _categories(table, None)).sum(axis=1).astype(np.float64)
+    counts: FloatArray = (table[:, :, None] == _categories(table, None)).sum(axis=1) * 1.0
+    return counts
 
 
 def _categories(table: FloatArray, given: Sequence[float] | None) -> FloatArray:

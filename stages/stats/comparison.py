@@ -104,16 +104,20 @@ def contrast(
     means, weight = np.asarray(table, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if means.ndim != 2 or weight.shape != means.shape[1:]:
         raise ValueError(f"{weight.shape} weights do not fit a table of shape {means.shape}")
+    if ((means < 0) | (means > 1)).any():
+        raise ValueError("per-sample means must lie within [0, 1]")
     used = ~np.isnan(means[:, weight != 0])
     common = used.all(axis=1)
-    values = np.nan_to_num(means[common]) @ weight
+    # What a contrast of numbers in [0, 1] can be; rounding alone could leave it.
+    bounds = (float(weight[weight < 0].sum()), float(weight[weight > 0].sum()))
+    values = np.clip(np.nan_to_num(means[common]) @ weight, *bounds)
     interval = estimate(
         values,
         np.arange(len(values)),
         rng=rng,
         confidence=confidence,
         n_resamples=n_resamples,
-        bounds=(-float(np.abs(weight).sum()), float(np.abs(weight).sum())),
+        bounds=bounds,
     )
     return Difference(
         interval=interval,

@@ -76,8 +76,8 @@ def corrected_mean(
 
     θ = ȳ + λ (f̄ elsewhere − f̄ where labelled), ȳ the labels and f the judge. The power-tuned λ is
     −Cov(ȳ, shift) / Var(shift) by linearised cluster-level variances, kept in [0, 1]; for
-    independent units that is Cov(y, f) / ((1 + n/N) Var f), equation 8 of the source. A sample may
-    be labelled in part: covariances are taken over samples.
+    independent units that is Cov(y, f) / ((1 + n/N) Var f). A sample may be labelled in part:
+    covariances are taken over samples.
 
     Parameters
     ----------
@@ -90,7 +90,8 @@ def corrected_mean(
     method : str
         ``t``: linearised variance, Student's t with (labelled samples − 1) degrees of freedom.
         ``percentile``: bootstrap over samples at the λ of the data, within the strata of samples
-        labelled in full, in part and not at all.
+        labelled in full, in part and not at all; with 50 labelled samples or fewer it covers
+        less (93 % and under, where ``t`` keeps 94 to 95 %).
     tuning : float, optional
         A λ in [0, 1] in place of the power-tuned one.
 

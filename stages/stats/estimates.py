@@ -76,7 +76,10 @@ def estimate(
         bias and skew (Efron & Tibshirani 1993, ch. 14). ``t``: linearised (CR1) standard error
         with Student's t of n_clusters − 1 degrees of freedom. ``wilson``: score interval at the
         effective number of trials p(1−p)/se² (compared by Franco et al. 2019, PMC6690503), the
-        better choice for few samples with a mean near a bound.
+        better choice for few samples with a mean near a bound. In simulations of correlated 0/1
+        scores (60 and 300 samples, one or two edits, 2,000 replications) percentile intervals
+        covered 93 to 96 % for means from 0.1 to 0.9; at 0.05 or 0.95 with 60 samples 92 to
+        99.5 %, where ``wilson`` kept 93 to 97 %.
     strata : array (n,), optional
         The stratum (domain) of each score, where the numbers by domain are fixed by design;
         constant within a sample. Percentile only.

