@@ -77,10 +77,14 @@ class Look(NamedTuple):
 
 
 class Cutout(NamedTuple):
-    """A drawn thing: ``(H, W, 3)`` float32 RGB in [0, 255], and its ``(H, W)`` cover in [0, 1]."""
+    """A drawn thing, in float32."""
 
     colour: Floats
+    """``(H, W, 3)`` RGB in [0, 255]."""
     alpha: Floats
+    """``(H, W)``: how much of a pixel it covers, in [0, 1]."""
+    body: Floats
+    """``(H, W)``: how much of a pixel has the body colour, shaded or not, in [0, 1]."""
 
 
 def scale_of(width: int, height: int) -> float:
@@ -123,7 +127,8 @@ def cut_out(look: Look, width: int, height: int) -> Cutout:
     size = (width, height)
     thin = cv2.resize(alpha, size, interpolation=cv2.INTER_AREA)
     premultiplied = cv2.resize(colour * alpha, size, interpolation=cv2.INTER_AREA)
-    return Cutout(premultiplied / np.maximum(thin, 1e-3)[..., None], thin)
+    body_share = cv2.resize(lit, size, interpolation=cv2.INTER_AREA).astype(np.float32) / 255
+    return Cutout(premultiplied / np.maximum(thin, 1e-3)[..., None], thin, body_share)
 
 
 def stamp(picture: Pixels, look: Look, box: Box, *, tone: Floats | None = None) -> Pixels:

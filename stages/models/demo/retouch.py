@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stages.models.demo import paint, sight
 from stages.models.demo.changes import Change
+from stages.models.demo.inpaint import fill
 from stages.models.demo.shapes import PALETTE
 
 Pixels = NDArray[np.uint8]
@@ -38,9 +39,9 @@ def apply(
             return redraw(pixels, thing, _look(thing)._replace(pattern=change.new), rng)
         case "turn" if thing.facing is not None:
             facing = change.new or ("left" if thing.facing == "right" else "right")
-            return turn(pixels, thing, facing, rng)
+            return turn(pixels, thing, facing, things, rng)
         case "remove":
-            return erase(pixels, thing, rng)
+            return erase(pixels, thing, things, rng)
         case "replace" if change.new:
             return replace(pixels, thing, change.new, things, rng)
     return None
@@ -54,16 +55,15 @@ def recolour(
         if colour not in ("red", "yellow", "green"):
             return None
         return redraw(pixels, thing, _look(thing)._replace(colour=colour), rng)
-    x0, y0, x1, y1 = _grown(thing.box, 3, pixels.shape)
+    x0, y0, x1, y1 = thing.box
     region = pixels[y0:y1, x0:x1].astype(np.float32)
-    near = cv2.dilate(thing.mask[y0:y1, x0:x1].astype(np.uint8), _disc(2)) > 0
+    drawn = paint.cut_out(_look(thing), x1 - x0, y1 - y0)
+    body = cv2.GaussianBlur(cv2.dilate(drawn.body, _disc(2)), (3, 3), 0)
     old, new = (np.array(PALETTE[name], np.float32) for name in (thing.colour, colour))
     # A pixel is a share of the body colour, told by its chroma, and something colourless.
     smooth = cv2.GaussianBlur(region, (3, 3), 0)
     share = (smooth.max(axis=2) - smooth.min(axis=2)) / float(old.max() - old.min())
-    saturated = (share > 0.22).astype(np.uint8)
-    body = cv2.dilate(cv2.morphologyEx(saturated, cv2.MORPH_OPEN, _disc(1)), _disc(2)) > 0
-    share = np.where(near & body, np.clip(share, 0, 1.2), 0)[..., None]
+    share = (body * np.clip(share, 0, 1.2))[..., None]
     out = pixels.copy()
     out[y0:y1, x0:x1] = np.clip(region + share * (new - old) + 0.5, 0, 255).astype(np.uint8)
     return out
@@ -76,11 +76,17 @@ def redraw(
     return _grain(pixels, paint.lay(pixels, look, thing.box, tone=_tone(pixels, thing)), rng)
 
 
-def turn(pixels: Pixels, thing: sight.Thing, facing: str, rng: np.random.Generator) -> Pixels:
+def turn(
+    pixels: Pixels,
+    thing: sight.Thing,
+    facing: str,
+    things: tuple[sight.Thing, ...],
+    rng: np.random.Generator,
+) -> Pixels:
     """Let a thing face the given way; the same pixels where it does."""
     if thing.facing == facing:
         return pixels.copy()
-    return _draw(pixels, thing, _look(thing)._replace(facing=facing), thing.box, rng)
+    return _draw(pixels, thing, _look(thing)._replace(facing=facing), thing.box, things, rng)
 
 
 def replace(
@@ -96,7 +102,7 @@ def replace(
     box = _fit(pixels.shape, kind, ((x0 + x1) // 2, y1), others)
     facing = thing.facing or "right"
     look = paint.Look(kind, paint.NATURAL[kind], "plain", facing)
-    return _draw(pixels, thing, look, box or thing.box, rng)
+    return _draw(pixels, thing, look, box or thing.box, things, rng)
 
 
 def add(
@@ -116,23 +122,27 @@ def add(
     return None
 
 
-def erase(pixels: Pixels, thing: sight.Thing, rng: np.random.Generator) -> Pixels:
+def erase(
+    pixels: Pixels,
+    thing: sight.Thing,
+    things: tuple[sight.Thing, ...],
+    rng: np.random.Generator,
+) -> Pixels:
     """Remove a thing with its shadow and continue the background over the place."""
-    h, w = pixels.shape[:2]
-    hole = cv2.dilate(thing.mask.astype(np.uint8), _disc(MARGIN - 1))
-    x0, y0, x1, y1 = _grown(paint.shadow_box(thing.kind, thing.box), 2, pixels.shape)
-    cv2.ellipse(
-        hole,
-        ((x0 + x1) // 2, (y0 + y1) // 2),
-        ((x1 - x0) // 2 + 2, (y1 - y0) // 2 + 3),
-        *(0, 0, 360, (1,), -1),
-    )
-    x0, y0, x1, y1 = cv2.boundingRect(hole)
-    x0, y0, x1, y1 = _grown((x0, y0, x0 + x1, y0 + y1), 24, (h, w))
-    part = np.s_[y0:y1, x0:x1]
-    filled = pixels.copy()
-    filled[part] = _continue(pixels[part], hole[part] > 0)
-    return _grain(pixels, filled, rng)
+    taken = _footprint(thing, pixels.shape, 1)
+    for other in things:
+        if other is not thing:
+            taken |= _footprint(other, pixels.shape, 4)
+    return _grain(pixels, fill(pixels, _footprint(thing, pixels.shape, MARGIN - 1), taken), rng)
+
+
+def _footprint(thing: sight.Thing, shape: tuple[int, ...], margin: int) -> Bools:
+    """``(H, W)``: True on a thing, its shadow, and a margin around both."""
+    cover = cv2.dilate(thing.mask.astype(np.uint8), _disc(margin))
+    x0, y0, x1, y1 = _grown(paint.shadow_box(thing.kind, thing.box), 4, shape)
+    middle, axes = ((x0 + x1) // 2, (y0 + y1) // 2), ((x1 - x0) // 2, (y1 - y0) // 2)
+    cv2.ellipse(cover, middle, axes, 0, 0, 360, (1,), -1)
+    return np.asarray(cover > 0)
 
 
 def noise_of(pixels: Pixels) -> float:
@@ -147,46 +157,16 @@ def noise_of(pixels: Pixels) -> float:
     return float(np.median(fine) / 0.6745 / 6 / 0.67)
 
 
-def _continue(region: Pixels, hole: Bools) -> Pixels:
-    """Fill a hole from its rim: along rows where both ends agree, else diffusing from all sides."""
-    mask = hole.astype(np.uint8)
-    smooth = cv2.inpaint(_calm(region, hole), mask, 5, cv2.INPAINT_TELEA)
-    rows = _along_rows(_calm(region, hole), hole)
-    out = region.copy()
-    blend = cv2.GaussianBlur(rows, (1, 5), 0).astype(np.float32) * 0.75 + smooth * np.float32(0.25)
-    out[hole] = np.clip(blend + 0.5, 0, 255).astype(np.uint8)[hole]
-    return out
-
-
-def _calm(region: Pixels, hole: Bools) -> Pixels:
-    """The region without its grain, so that the grain does not become streaks."""
-    calm: Pixels = cv2.medianBlur(np.ascontiguousarray(region), 5)
-    calm[hole] = region[hole]
-    ring = cv2.dilate(hole.astype(np.uint8), _disc(2)) > 0
-    calm[ring] = region[ring]
-    return calm
-
-
-def _along_rows(region: Pixels, hole: Bools) -> Pixels:
-    """Interpolate every row across the hole between its ends."""
-    out = region.astype(np.float32)
-    xs = np.arange(hole.shape[1])
-    for y in np.flatnonzero(hole.any(axis=1)):
-        known = xs[~hole[y]]
-        if known.size:
-            gap = np.flatnonzero(hole[y])
-            steady = cv2.blur(out[y, known][None], (7, 1))[0]
-            for channel in range(3):
-                out[y, gap, channel] = np.interp(gap, known, steady[:, channel])
-    filled: Pixels = np.clip(out + 0.5, 0, 255).astype(np.uint8)
-    return filled
-
-
 def _draw(
-    pixels: Pixels, thing: sight.Thing, look: paint.Look, box: Box, rng: np.random.Generator
+    pixels: Pixels,
+    thing: sight.Thing,
+    look: paint.Look,
+    box: Box,
+    things: tuple[sight.Thing, ...],
+    rng: np.random.Generator,
 ) -> Pixels:
     """Erase a thing and draw another in the same light."""
-    ground = erase(pixels, thing, rng)
+    ground = erase(pixels, thing, things, rng)
     return _grain(ground, paint.stamp(ground, look, box, tone=_tone(pixels, thing)), rng)
 
 

@@ -30,7 +30,17 @@ Pixels = NDArray[np.uint8]
 FAULTS = ("unchanged", "wrong_object", "background", "shift", "other_size", "other_aspect")
 """What can go wrong: nothing is edited; another thing is edited; the edit is right but all around
 is repainted, or the image is moved by a few pixels, or has another size, or other proportions."""
-_SOURCES = ("changes", "outline", "paint", "retouch", "scenery", "shapes", "sight", "world")
+_SOURCES = (
+    "changes",
+    "inpaint",
+    "outline",
+    "paint",
+    "retouch",
+    "scenery",
+    "shapes",
+    "sight",
+    "world",
+)
 
 
 class DemoEditor(Editor):
