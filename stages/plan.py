@@ -78,7 +78,8 @@ def sweep(folders: Folders, study: list[Cell], pairs: list[str]) -> None:
     }
     for stage, names in wanted.items():
         parent = folders.root / "data" / stage
-        for folder in parent.iterdir() if parent.is_dir() else ():
+        parent.mkdir(parents=True, exist_ok=True)  # a study without cells has it empty
+        for folder in parent.iterdir():
             if folder.is_dir() and folder.name not in names:
                 shutil.rmtree(folder)
 

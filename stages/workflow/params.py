@@ -21,7 +21,7 @@ S = TypeVar("S", bound=BaseModel)
 class Section(BaseModel):
     """A section of params: closed, so that a misspelt key is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class Chain(Section):
