@@ -11,7 +11,7 @@ PALETTE: dict[str, tuple[int, int, int]] = {
     "red": (214, 38, 42),
     "orange": (245, 132, 24),
     "yellow": (246, 212, 34),
-    "green": (38, 168, 76),
+    "green": (28, 170, 74),
     "blue": (40, 96, 216),
     "purple": (136, 58, 204),
     "pink": (240, 92, 164),

@@ -20,12 +20,16 @@ Floats = NDArray[np.float32]
 Box = tuple[int, int, int, int]
 _Frame = tuple[float, float, float, float]
 
-MIN_CHROMA = 58
-"""Channel difference from which a pixel counts as saturated."""
+MIN_CHROMA = 46
+"""Channel difference above which a pixel can count as saturated."""
+MIN_SATURATION = 0.36
+"""Channel difference over the largest channel above which it does: in light and shade alike."""
 MAX_DARK = 66
 """Largest channel up to which a pixel counts as dark."""
 MIN_SCORE = 0.7
 """Agreement in [0, 1] below which a patch is no thing."""
+MIN_LAMP_SCORE = 0.55
+"""The same for a lamp, whose dark surroundings speak for it already."""
 _WORKING = (320, 240)
 _GRID = 32
 _MIN_SIDE = 9
@@ -83,9 +87,7 @@ def see(pixels: Pixels) -> tuple[Thing, ...]:
     else:
         small = cv2.GaussianBlur(pixels, (3, 3), 0)
     small = cv2.blur(small, (2, 2)) if scale > 0.75 else small
-    strongest = _largest_channel(small)
-    chroma = strongest - cv2.min(cv2.min(small[..., 0], small[..., 1]), small[..., 2])
-    saturated = (chroma > MIN_CHROMA).astype(np.uint8)
+    strongest, chroma, saturated = _measure(small)
     dark = (strongest < MAX_DARK).astype(np.uint8)
     closed = cv2.morphologyEx(saturated, cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8))
     count, labels, stats, _ = cv2.connectedComponentsWithStats(closed, connectivity=8)
@@ -96,17 +98,27 @@ def see(pixels: Pixels) -> tuple[Thing, ...]:
             continue
         part = np.s_[y : y + high, x : x + wide]
         patch = saturated[part] * (labels[part] == label)
-        read = _read(patch, dark, (x, y))
+        if not patch.any():
+            continue
+        colour = _colour(small[part], chroma[part], patch)
+        lamp = colour if _in_housing(dark, (x, y, x + wide, y + high)) else None
+        read = _read(patch, dark, (x, y), lamp)
         if read is not None:
-            template, frame = read
-            colour = _colour(small[part], chroma[part], patch)
-            if template.look.kind != "traffic light" or template.look.colour == colour:
-                sx, sy = w / small.shape[1], h / small.shape[0]
-                frame = (frame[0] * sx, frame[1] * sy, frame[2] * sx, frame[3] * sy)
-                if template.look.kind == "traffic light":
-                    frame = _housing(pixels, frame)
-                things.append(_thing(template, colour, frame, (w, h)))
+            template, (x0, y0, x1, y1) = read
+            sx, sy = w / small.shape[1], h / small.shape[0]
+            frame = (x0 * sx, y0 * sy, x1 * sx, y1 * sy)
+            if lamp is not None:
+                frame = _housing(pixels, frame)
+            things.append(_thing(template, colour, frame, (w, h)))
     return tuple(sorted(things, key=lambda thing: thing.box))
+
+
+def _measure(pixels: Pixels) -> tuple[Pixels, Pixels, Pixels]:
+    """Largest channel, chroma, and 1 where a pixel is saturated."""
+    strongest = _largest_channel(pixels)
+    chroma = strongest - cv2.min(cv2.min(pixels[..., 0], pixels[..., 1]), pixels[..., 2])
+    colourful = (chroma > MIN_CHROMA) & (chroma > MIN_SATURATION * strongest.astype(np.float32))
+    return strongest, chroma, colourful.astype(np.uint8)
 
 
 def _largest_channel(pixels: Pixels) -> Pixels:
@@ -120,17 +132,35 @@ def _grid(mask: Pixels) -> Floats:
     return out
 
 
-def _read(patch: Pixels, dark: Pixels, corner: tuple[int, int]) -> tuple[_Template, _Frame] | None:
-    """The silhouette that fits a patch best, and the whole thing's box; None where none fits."""
+def _in_housing(dark: Pixels, box: Box) -> bool:
+    """Whether a patch is surrounded by darkness, as a lit lamp is."""
+    h, w = dark.shape
+    x0, y0, x1, y1 = box
+    reach_x, reach_y = max(2, round(0.2 * (x1 - x0))), max(2, round(0.2 * (y1 - y0)))
+    around = np.zeros((h, w), np.bool_)
+    around[max(0, y0 - reach_y) : y1 + reach_y, max(0, x0 - reach_x) : x1 + reach_x] = True
+    around[max(0, y0 - 1) : y1 + 1, max(0, x0 - 1) : x1 + 1] = False
+    return bool(around.any()) and float(dark[around].mean()) > 0.55
+
+
+def _read(
+    patch: Pixels, dark: Pixels, corner: tuple[int, int], lamp: str | None
+) -> tuple[_Template, _Frame] | None:
+    """The silhouette that fits a patch best, and the whole thing's box; None where none fits.
+
+    `lamp` is the patch's colour where it is lit in the dark: then it is a traffic light's or none.
+    """
     high, wide = patch.shape
     bodies, aspects = _stack()
     body = _grid(patch).ravel()
     overlap = np.minimum(bodies, body).sum(axis=1) / np.maximum(bodies, body).sum(axis=1)
     stretch = np.abs(np.log(wide / high / aspects))
-    fit = overlap * np.exp(-np.maximum(stretch - 0.08, 0) * 2.0)
+    fit = overlap * np.exp(-2.0 * np.maximum(stretch - 0.1, 0))
     best: tuple[float, _Template, _Frame] | None = None
-    for index in np.argsort(-fit, kind="stable")[:_CANDIDATES]:
-        template = _templates()[int(index)]
+    lights = [_lamp_of(template) for template in _templates()]
+    order = [int(index) for index in np.argsort(-fit, kind="stable") if lights[index] == lamp]
+    for index in order[:_CANDIDATES]:
+        template = _templates()[index]
         fx0, fy0, fx1, fy1 = template.frame
         frame = (
             corner[0] + fx0 * wide,
@@ -138,12 +168,18 @@ def _read(patch: Pixels, dark: Pixels, corner: tuple[int, int]) -> tuple[_Templa
             corner[0] + fx1 * wide,
             corner[1] + fy1 * high,
         )
-        score = float(fit[index]) * _dark_fit(template, dark, frame)
+        score = float(fit[index])
+        if lamp is None:
+            score *= _dark_fit(template, dark, frame)
         if best is None or score > best[0]:
             best = (score, template, frame)
-    if best is None or best[0] < MIN_SCORE:
+    if best is None or best[0] < (MIN_SCORE if lamp is None else MIN_LAMP_SCORE):
         return None
     return best[1], best[2]
+
+
+def _lamp_of(template: _Template) -> str | None:
+    return template.look.colour if template.look.kind == "traffic light" else None
 
 
 def _dark_fit(template: _Template, dark: Pixels, frame: _Frame) -> float:
@@ -232,9 +268,7 @@ def _template(look: paint.Look) -> _Template:
     drawn = paint.cut_out(look, width, height)
     alpha = drawn.alpha[..., None]
     shown = (drawn.colour * alpha + 200 * (1 - alpha)).clip(0, 255).astype(np.uint8)
-    blurred = cv2.GaussianBlur(shown, (3, 3), 0)
-    strongest = _largest_channel(blurred)
-    saturated = ((strongest - blurred.min(axis=2)) > MIN_CHROMA).astype(np.uint8)
+    strongest, _, saturated = _measure(cv2.GaussianBlur(shown, (3, 3), 0))
     x, y, wide, tall = cv2.boundingRect(saturated)
     return _Template(
         look=look,
