@@ -9,12 +9,12 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from stages.records.score import Estimate
 from stages.reporting import palette
 from stages.reporting.funnel import Step as FunnelStep
-from stages.reporting.gallery import Case, Verified
+from stages.reporting.gallery import Case, Step, Verified
 from stages.reporting.pictures import fit, panel
 from stages.reporting.study import Study
 from stages.reporting.words import METRICS, cell_label, reason, shorten, varying_axes
@@ -43,6 +43,8 @@ STYLE: Any = {
     "text.parse_math": False,
     "svg.hashsalt": "edct",
     "svg.fonttype": "path",
+    "savefig.bbox": "tight",
+    "savefig.pad_inches": 0.05,
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
@@ -62,20 +64,21 @@ def style() -> Iterator[None]:
 
 
 def save(figure: "Figure", *, dpi: int) -> dict[str, bytes]:
-    """The figure's files by ending. SVG keeps pictures at the size in which they were drawn."""
+    """The figure's files by ending. Pictures within SVG are kept at 120 dots an inch at most."""
     out = {}
     for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
         buffer = io.BytesIO()
-        figure.savefig(buffer, format=ending, dpi=dpi, metadata=metadata)
+        resolution = dpi if ending == "png" else min(dpi, 120)
+        figure.savefig(buffer, format=ending, dpi=resolution, metadata=metadata)
         out[ending] = buffer.getvalue()
     return out
 
 
-def _figure(height: float) -> "Figure":
+def _figure(height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    figure = Figure(figsize=(WIDTH, height), layout=layout)
     FigureCanvasAgg(figure)
     return figure
 
@@ -149,9 +152,20 @@ def _interval(
     if estimate.low is not None and estimate.high is not None:
         ends = [estimate.low, estimate.high]
         along, across = ([y, y], ends) if vertical else (ends, [y, y])
-        ax.plot(along, across, "-", color=colour, linewidth=1.4, solid_capstyle="butt")
+        ax.plot(
+            along, across, "-", color=colour, linewidth=1.4, solid_capstyle="butt", clip_on=False
+        )
     point = (y, estimate.mean) if vertical else (estimate.mean, y)
-    ax.plot(*point, marker, color=colour, markerfacecolor=face, markersize=5, label=label, zorder=3)
+    ax.plot(
+        *point,
+        marker,
+        color=colour,
+        markerfacecolor=face,
+        markersize=5,
+        label=label,
+        zorder=3,
+        clip_on=False,
+    )
 
 
 def positions(study: Study) -> "Figure | None":
@@ -192,22 +206,20 @@ def positions(study: Study) -> "Figure | None":
 
 def funnel(steps: Sequence[FunnelStep]) -> "Figure":
     """From samples to scored edits: what came through each step, what was lost, and why."""
-    figure = _figure(0.5 + 0.4 * len(steps))
+    figure = _figure(0.7 + 0.36 * len(steps))
     ax = figure.subplots()
     most = max([1, *(step.entered for step in steps)])
+    lost: Any = {
+        "color": "white",
+        "edgecolor": palette.VERMILLION,
+        "hatch": "////",
+        "linewidth": 0.6,
+    }
     for y, step in enumerate(steps):
         colour = palette.BLUE if step.unit == "edits" else palette.SKY
         ax.barh(y, step.kept, height=0.62, color=colour)
-        ax.barh(
-            y,
-            step.entered - step.kept,
-            left=step.kept,
-            height=0.62,
-            color="white",
-            edgecolor=palette.VERMILLION,
-            hatch="////",
-            linewidth=0.6,
-        )
+        if step.lost:
+            ax.barh(y, step.entered - step.kept, left=step.kept, height=0.62, **lost)
         why = "\n".join(
             textwrap.wrap(
                 "; ".join(f"−{n} {reason(status)}" for status, n in step.lost.items()), 66
@@ -221,39 +233,45 @@ def funnel(steps: Sequence[FunnelStep]) -> "Figure":
             va="center",
             fontsize=7,
         )
-    ax.set_yticks(range(len(steps)), [f"{step.name} ({step.unit})" for step in steps])
+    ax.set_yticks(range(len(steps)), [step.name for step in steps])
     ax.set_ylim(len(steps) - 0.5, -0.5)
     ax.set_xlim(0, most * 1.75)
     ax.set_xticks([])
     ax.tick_params(axis="y", length=0)
     for side in ("bottom", "left"):
         ax.spines[side].set_visible(False)
+    for colour, unit in ((palette.SKY, "samples"), (palette.BLUE, "edits")):
+        ax.barh(-9, 0, color=colour, label=unit)
+    ax.barh(-9, 0, label="lost at this step", **lost)
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper left", ncols=3)
     return figure
 
 
 def panels(items: Sequence[Verified], tau_in: float | None, tau_out: float | None) -> "Figure":
     """Verification, a row an attempt: original, edited, heat map of Δ, box and mask."""
-    figure = _figure(1.62 * len(items) + 0.2)
-    grid = figure.subplots(len(items), 4, squeeze=False)
-    heads = ("original", "edited", "Δ, changed pixels", "box and mask")
-    for i, item in enumerate(items):
-        drawn = panel(item.attempt, item.pixels, width=320)
-        views = (drawn.original, drawn.edited, drawn.change, drawn.target)
-        for j, (ax, pixels) in enumerate(zip(grid[i], views, strict=True)):
-            _picture(ax, pixels)
-            if i == 0:
-                ax.set_title(heads[j], fontsize=8, fontweight="normal")
+    heads = ("before", "after", "Δ, changed pixels", "box and mask")
+    gap, words_in, head_in = 0.06, 0.46, 0.22
+    side = (WIDTH - 3 * gap) / 4
+    drawn = [panel(item.attempt, item.pixels, width=320) for item in items]
+    views = [(p.original, p.edited, p.change, p.target) for p in drawn]
+    heights = [max(side * v.shape[0] / v.shape[1] for v in row if v is not None) for row in views]
+    total = head_in + sum(heights) + words_in * len(items)
+    figure = _figure(total, layout=None)
+    top = total - head_in
+    for j, head in enumerate(heads):
+        x = j * (side + gap) / WIDTH
+        figure.text(x, 1 - 0.6 * head_in / total, head, va="center", fontsize=8)
+    for item, row, height in zip(items, views, heights, strict=True):
+        for j, pixels in enumerate(row):
+            left = j * (side + gap) / WIDTH
+            frame = (left, (top - height) / total, side / WIDTH, height / total)
+            _picture(figure.add_axes(frame), pixels)
         a = item.attempt
         verdict = "accepted" if a.status == "ok" else f"rejected: {reason(a.status)}"
-        grid[i, 0].text(
-            0.0,
-            -0.04,
-            f"{shorten(item.change, 118)}\n{measured(a.measurement, tau_in, tau_out)}  {verdict}",
-            transform=grid[i, 0].transAxes,
-            va="top",
-            fontsize=6.5,
-            linespacing=1.35,
-        )
+        said = f"{shorten(item.change, 128)}\n{measured(a.measurement, tau_in, tau_out)} {verdict}"
+        y = (top - height - 0.04) / total
+        figure.text(0, y, said, va="top", fontsize=6.8, linespacing=1.4)
+        top -= height + words_in
     return figure
 
 
@@ -283,54 +301,63 @@ def _picture(ax: "Axes", pixels: Any) -> None:
         spine.set_visible(False)
     if pixels is None:
         ax.text(0.5, 0.5, "none", ha="center", va="center", color=palette.GREY)
-        ax.set_aspect(0.75)
     else:
         ax.imshow(pixels, interpolation="antialiased")
 
 
 def example(case: Case) -> "Figure":
-    """One chain as it went: images above, words below, a column a step."""
-    n = 1 + len(case.steps)
-    figure = _figure(4.6)
-    grid = figure.subplots(2, n, squeeze=False, height_ratios=(1.0, 1.25))
-    chars = int(118 / n)
-    columns: list[tuple[str | None, list[tuple[str, str]]]] = [
-        (
-            case.sample.image,
-            [
-                ("Question", case.sample.question),
-                ("Answer", case.baseline.answer or "–" if case.baseline else "–"),
-                ("Because", case.baseline.explanation or "–" if case.baseline else "–"),
-                ("Cites", "; ".join(c.text for c in case.concepts) or "–"),
-            ],
-        )
+    """One chain as it went: a column a step, the image above, the words below."""
+    columns = [_first_column(case), *(_step_column(step) for step in case.steps)]
+    gap, line, head = 0.12, 0.125, 0.24
+    side = (WIDTH - gap * (len(columns) - 1)) / len(columns)
+    chars = int(side * 17.5)
+    images = [fit(case.pixels(sha), width=360) if sha else None for sha, _ in columns]
+    height = max(side * i.shape[0] / i.shape[1] for i in images if i is not None)
+    written = [
+        [(name, textwrap.wrap(shorten(said, chars * 6), chars) or ["–"]) for name, said in words]
+        for _, words in columns
     ]
-    for step in case.steps:
-        judged = step.judgements[0] if step.judgements else None
-        marks = "–"
-        if judged and judged.status == "ok":
-            marks = f"AC {judged.answer_consistent}, EF {judged.explanation_faithful}, "
-            marks += f"grade {judged.grade if judged.grade is not None else '–'}"
-        edit = step.accepted
-        columns.append(
-            (
-                edit.edited if edit else None,
-                [
-                    ("Edit", step.instruction.change if step.instruction else "–"),
-                    ("Answer", step.answer.answer or "–" if step.answer else "–"),
-                    ("Because", step.answer.explanation or "–" if step.answer else "–"),
-                    ("Verdict", marks),
-                ],
-            )
-        )
-    for j, (sha, words) in enumerate(columns):
-        top, below = grid[0, j], grid[1, j]
-        _picture(top, fit(case.pixels(sha), width=420) if sha else None)
-        top.set_title("original" if j == 0 else f"after edit {j}", fontsize=8)
-        below.axis("off")
-        lines: list[str] = []
-        for name, said in words:
-            wrapped = textwrap.wrap(shorten(f"{name}: {said}", chars * 5), chars) or [name]
-            lines += [*wrapped, ""]
-        below.text(0, 1, "\n".join(lines[:26]), transform=below.transAxes, va="top", fontsize=6.6)
+    longest = max(sum(len(lines) + 1.7 for _, lines in words) for words in written)
+    total = head + height + 0.05 + line * longest
+    figure = _figure(total, layout=None)
+    for j, (pixels, words) in enumerate(zip(images, written, strict=True)):
+        x = j * (side + gap) / WIDTH
+        title = "original" if j == 0 else f"after edit {j}"
+        figure.text(x, 1 - 0.5 * head / total, title, va="center", weight="bold", fontsize=8)
+        frame = (x, (total - head - height) / total, side / WIDTH, height / total)
+        _picture(figure.add_axes(frame), pixels)
+        y = total - head - height - 0.09
+        for name, lines in words:
+            figure.text(x, y / total, name, va="top", fontsize=6.2, color="#666666")
+            y -= line
+            said = "\n".join(lines)
+            figure.text(x, y / total, said, va="top", fontsize=7, linespacing=1.25)
+            y -= line * (len(lines) + 0.7)
     return figure
+
+
+Words = list[tuple[str, str]]
+
+
+def _first_column(case: Case) -> tuple[str | None, Words]:
+    baseline = case.baseline
+    return case.sample.image, [
+        ("question", case.sample.question),
+        ("answer", (baseline.answer if baseline else None) or "–"),
+        ("explanation", (baseline.explanation if baseline else None) or "–"),
+        ("cited concepts", "; ".join(concept.text for concept in case.concepts) or "–"),
+    ]
+
+
+def _step_column(step: Step) -> tuple[str | None, Words]:
+    verdict = "–"
+    if step.judgements and step.judgements[0].status == "ok":
+        judged = step.judgements[0]
+        grade = "no grade" if judged.grade is None else f"grade {judged.grade} of 5"
+        verdict = f"AC {judged.answer_consistent}, EF {judged.explanation_faithful}, {grade}"
+    return step.accepted.edited if step.accepted else None, [
+        ("edit", step.instruction.change if step.instruction else "–"),
+        ("new answer", (step.answer.answer if step.answer else None) or "–"),
+        ("new explanation", (step.answer.explanation if step.answer else None) or "–"),
+        ("verdict", verdict),
+    ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-WIDTH, MARGIN = 240, 9
+WIDTH, MARGIN = 220, 9
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 

@@ -182,8 +182,12 @@ def verified(study: Study, n: int) -> list[Verified]:
         if attempt.edited
     ]
     queues: dict[str, list[Verified]] = {}
+    seen = set()
     for item in sorted(found, key=_shuffled):
-        queues.setdefault(str(item.attempt.status), []).append(item)
+        pair = (item.attempt.source, item.attempt.edited)
+        if pair not in seen:  # targets that cite the same concept share their edits
+            queues.setdefault(str(item.attempt.status), []).append(item)
+        seen.add(pair)
     order = ["ok", *sorted(set(queues) - {"ok"})]
     chosen: list[Verified] = []
     while len(chosen) < n and any(queues.values()):

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup, escape
+
 from stages.records.attempt import Attempt
 from stages.reporting import forest, words
 from stages.reporting.funnel import gate
@@ -90,6 +92,7 @@ def render(
     )
     environment.filters |= {
         "plain": words.plain,
+        "breakable": lambda value: escape(value).replace("_", Markup("_<wbr>")),
         "reason": words.reason,
         "percent": words.percent,
         "digits": lambda value: words.DASH if value is None else f"{value:.2f}",
@@ -113,12 +116,9 @@ def render(
         verified=verified,
         pictures=Pictures(album, width=thumbnail_px),
         agreement=_agreement,
-        shown_columns=[
-            column.key
-            for column in tables["table1"].columns
-            if not column.key.startswith(("published", "difference"))
-            and not column.key.endswith("_per_edit")
-        ],
+        main_columns=_main_columns(tables["table1"]),
+        domain_columns=_domain_columns(tables["table3"]),
+        scope=_scope(study),
         table1_keys=[column.key for column in tables["table1"].columns],
         describe=_describe,
         settings=list(_flat({key: study.params[key] for key in settings if key in study.params})),
@@ -141,7 +141,7 @@ def _parts(value: Value, column: Column) -> tuple[str, str]:
     """Mean and interval apart, so that the page can set them apart."""
     shown = text(value, column)
     mean, bracket, interval = shown.partition(" [")
-    return mean, bracket[1:] + interval
+    return mean, interval.rstrip("]") if bracket else ""
 
 
 def _forests(study: Study, table: Table) -> list[list[forest.Mark]]:
@@ -161,6 +161,33 @@ def _forests(study: Study, table: Table) -> list[list[forest.Mark]]:
         ("published", "published_ccs_binary"),
     )
     return [[m for kind, key in kinds if (m := mark(kind, key, row))] for row in table.rows]
+
+
+def _main_columns(table: Table) -> list[str]:
+    """Columns of the page's main table in the order of the page; None stands for the plot."""
+    keys = [column.key for column in table.columns]
+    axes = [key for key in keys if key in words.AXES]
+    steps = [key for key in keys if key.startswith(("ac_", "ef_"))]
+    planted = [key for key in keys if key == "planted_ccs"]
+    return [*axes, "plot", "ccs_binary", "ccs_graded", *planted, *steps, "n_interventions"]
+
+
+def _domain_columns(table: Table) -> list[str]:
+    """Columns of the page's table by domain."""
+    keys = [column.key for column in table.columns]
+    head = [key for key in keys if key in (*words.AXES, "domain")]
+    published = [key for key in keys if key.startswith(("published", "difference"))]
+    return [*head, "plot", "ccs_binary", "ccs_graded", *published, "n_interventions"]
+
+
+def _scope(study: Study) -> str:
+    """How large the study is, e.g. ``60 samples, 4 targets, 2 judges``."""
+    parts = [f"{len(study.samples)} samples"] if study.cells else []
+    for axis in words.varying_axes(study.cells) if study.cells else ():
+        n = len({getattr(cell, axis) for cell in study.cells})
+        parts.append(f"{n} {axis}{'' if n == 1 else 's'}")
+    parts += [f"{len(pairs.attempts)} pairs of {pairs.name}" for pairs in study.pairs]
+    return ", ".join(parts)
 
 
 def _describe(row: tuple[Value, ...], table: Table) -> str:
@@ -183,8 +210,9 @@ def _agreement(pairs: PairStudy) -> str:
 
 
 def _all_simulated(params: Mapping[str, Any]) -> bool:
-    """Whether no part that is built from the parameters is a real one."""
-    built = [value for key, value in _flat(params) if key.endswith("_target_")]
+    """Whether every target, extractor, editor and judge is a simulated one."""
+    groups = ("targets.", "extractors.", "editors.", "judges.")
+    built = [v for k, v in _flat(params) if k.startswith(groups) and k.endswith("._target_")]
     return bool(built) and all("demo" in value for value in built)
 
 

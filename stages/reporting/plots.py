@@ -75,10 +75,17 @@ def plot_tables(study: Study) -> tuple[Table, ...]:
                 Column("cell", "cell"),
                 Column("metric", "metric"),
                 Column("position", "position"),
+                Column("step", "step"),
                 *bounds,
             ),
             tuple(
-                mark(label, study.estimate(cell, metric, position=k), METRICS[metric], k)
+                mark(
+                    label,
+                    study.estimate(cell, metric, position=k),
+                    METRICS[metric],
+                    k,
+                    f"{label}, k = {k}",
+                )
                 for label, cell in labelled
                 for metric in ("ac", "ef")
                 for k in study.positions

@@ -8,6 +8,7 @@ import json
 import sys
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,33 +16,44 @@ from rich.text import Text
 from stages.records.errors import UserError
 from stages.reporting.words import AXES, DASH, NOT_ESTIMABLE, plain
 
-_HEADS = {"ccs_binary": "CCS binary", "ccs_graded": "CCS graded"}
+_HEADS = {"ccs_binary": "CCS\nbinary", "ccs_graded": "CCS\ngraded"}
 
 
-def main_table(reports: Path) -> Table | None:
-    """Table 1 for a terminal: one row a cell; None where the study has no cells."""
+def main_table(reports: Path, *, width: int) -> Table | None:
+    """Table 1 for a terminal: one row a cell; None where the study has no cells.
+
+    Below 100 columns AC and EF stand without their intervals.
+    """
     rows = _read(reports / "tables" / "table1.csv")
     if not rows:
         return None
     keys = list(rows[0])
     quantities = [key for key in keys if f"{key}_low" in keys and not key.endswith("_per_edit")]
-    table = Table(title="Counterfactual consistency, with 95 % intervals", title_justify="left")
+    table = Table(
+        title="Counterfactual consistency (CCS)",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     axes = [key for key in keys if key in AXES]
     for axis in axes:
         table.add_column(axis.capitalize(), overflow="fold")
     for key in quantities:
-        head = _HEADS.get(key, key.upper().replace("_", " k="))
-        table.add_column(head, justify="right")
+        head = _HEADS.get(key, key.upper().replace("_", "\nk="))
+        table.add_column(head, justify="right", no_wrap=True)
     planted = "planted_ccs" in keys
     if planted:
-        table.add_column("Planted", justify="right")
-    table.add_column("Edits scored", justify="right")
+        table.add_column("planted", justify="right", no_wrap=True)
+    table.add_column("edits\nscored", justify="right", no_wrap=True)
     for row in rows:
         values = [Text(plain(row[axis])) for axis in axes]
-        values += [Text(_quantity(row, key)) for key in quantities]
+        values += [
+            Text(_quantity(row, key, brief=width < 100 and key not in _HEADS)) for key in quantities
+        ]
         if planted:
             values.append(Text(_planted(row)))
-        values.append(Text(f"{row['n_interventions']} of {row['n_planned'] or DASH}"))
+        values.append(Text(f"{row['n_interventions']}\nof {row['n_planned'] or DASH}"))
         table.add_row(*values)
     return table
 
@@ -66,10 +78,10 @@ def _read(path: Path) -> list[dict[str, str]]:
         raise UserError(str(path), "the file is missing", "Run `dvc repro` first.") from None
 
 
-def _quantity(row: dict[str, str], key: str) -> str:
+def _quantity(row: dict[str, str], key: str, *, brief: bool) -> str:
     if not row[key]:
-        return NOT_ESTIMABLE
-    if not row[f"{key}_low"]:
+        return DASH if brief else NOT_ESTIMABLE
+    if brief or not row[f"{key}_low"]:
         return f"{float(row[key]):.2f}"
     low, high = float(row[f"{key}_low"]), float(row[f"{key}_high"])
     return f"{float(row[key]):.2f}\n{low:.2f}–{high:.2f}"
@@ -84,7 +96,7 @@ def _planted(row: dict[str, str]) -> str:
 
 def show(reports: Path, console: Console) -> None:
     """Print the main table, the agreement on pairs, and the path of the report."""
-    table = main_table(reports)
+    table = main_table(reports, width=console.width)
     if table is not None:
         console.print(table)
     for line in pairs_line(reports):

@@ -391,10 +391,16 @@ def _json(path: Path, value: object) -> None:
     path.write_text(json.dumps(value))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def hostile() -> str:
     """Text that must be shown as text wherever it turns up."""
     return HOSTILE
+
+
+@pytest.fixture(scope="session")
+def build_workspace() -> Callable[..., dict[str, Any]]:
+    """Makes a finished study in a given folder; returns its params."""
+    return make_workspace
 
 
 @pytest.fixture
