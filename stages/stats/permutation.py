@@ -13,7 +13,7 @@ from scipy.stats import binom
 from stages.stats.interval import FloatArray, IntArray
 from stages.stats.resampling import CHUNK_FLOATS, as_scores
 
-EXACT_STATES = 2**20
+EXACT_STATES = 2**18
 """Up to so many sums of signs are enumerated; with more, signs are drawn."""
 
 
@@ -42,8 +42,8 @@ def sign_flip(
     """Test that paired differences are symmetric about 0, by flipping their signs.
 
     Differences of one size are exchangeable, so m of them add up to size · (2 Binomial(m, ½) − m).
-    The exact distribution of the sum therefore has ∏(m + 1) states, not 2ⁿ, and serves for
-    hundreds of samples whose scores take few values; beyond `EXACT_STATES` signs are drawn.
+    Sums that meet are merged, so scores that take few values have an exact distribution of
+    thousands of states, not 2ⁿ, for hundreds of samples; beyond `EXACT_STATES` signs are drawn.
 
     Parameters
     ----------
@@ -56,12 +56,9 @@ def sign_flip(
     sizes, times = np.unique(np.round(np.abs(values[values != 0]), 12), return_counts=True)
     # Sums that are equal but for rounding are ties, and ties count as hits.
     seen = abs(values.sum()) - 1e-9 * max(1.0, float(np.abs(values).sum()))
-    if np.prod(times + 1.0) <= EXACT_STATES:
-        sums, mass = np.zeros(1), np.ones(1)
-        for size, m in zip(sizes, times, strict=True):
-            heads = np.arange(m + 1)
-            sums = np.add.outer(sums, size * (2.0 * heads - m)).ravel()
-            mass = np.multiply.outer(mass, binom.pmf(heads, m, 0.5)).ravel()
+    distribution = _enumerate(sizes, times)
+    if distribution is not None:
+        sums, mass = distribution
         return Test(min(1.0, float(mass[np.abs(sums) >= seen].sum())), "exact sign flip")
     hits = 0
     for size in _chunks(n_resamples, len(sizes)):
@@ -94,6 +91,21 @@ def association(
         hits += int((np.abs(shuffled @ x) >= seen).sum())
     test = Test((1 + hits) / (1 + n_resamples), f"monte carlo permutation, {n_resamples} draws")
     return Association(float(np.clip(x @ y / scale, -1, 1)), test, n)
+
+
+def _enumerate(sizes: FloatArray, times: IntArray) -> tuple[FloatArray, FloatArray] | None:
+    """All sums of signed differences and their probabilities; None where there are too many."""
+    sums: FloatArray = np.zeros(1)
+    mass: FloatArray = np.ones(1)
+    for size, m in zip(sizes, times, strict=True):
+        if len(sums) * (m + 1) > EXACT_STATES:
+            return None
+        heads = np.arange(m + 1)
+        every = np.add.outer(sums, size * (2.0 * heads - m)).ravel()
+        weight = np.multiply.outer(mass, binom.pmf(heads, m, 0.5)).ravel()
+        sums, place = np.unique(np.round(every, 12), return_inverse=True)
+        mass = np.bincount(place, weight).astype(np.float64)
+    return sums, mass
 
 
 def _signed_sums(

@@ -119,10 +119,13 @@ def _resampled_totals(
     """Column totals ``(size, columns)`` of resamples of ``frequency.sum()`` rows."""
     n = int(frequency.sum())
     if 2 * len(kinds) <= n:
-        return rng.multinomial(n, frequency / n, size=size).astype(np.float64) @ kinds
+        # The last count follows from the others and costs nothing: let it be the largest.
+        order = np.argsort(frequency, kind="stable")
+        times = rng.multinomial(n, frequency[order] / n, size=size)
+        return times.astype(np.float64) @ kinds[order]
     # With hardly any row twice, drawing indices is quicker; scipy.stats.bootstrap draws the same.
     rows = np.repeat(kinds, frequency, axis=0)
-    drawn = rng.integers(0, n, (size, n)) + np.arange(size)[:, None] * n
+    drawn = rng.integers(0, n, (size, n), dtype=np.int32) + np.arange(size)[:, None] * n
     times = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
     return times.astype(np.float64) @ rows
 
