@@ -34,6 +34,15 @@ class Appearance(NamedTuple):
     """``(H, W)``: local mean of its square."""
 
 
+class Difference(NamedTuple):
+    """How two images differ at every pixel, before any threshold."""
+
+    similarity: Floats
+    """``(H, W)`` in [-1, 1]: local SSIM of the luminance, 1 where equal."""
+    score: Floats
+    """``(H, W)``, from 0: the weighted pixel score."""
+
+
 def describe(pixels: NDArray[np.uint8], *, settings: Settings) -> Appearance:
     """Prepare an ``(H, W, 3)`` uint8 RGB image for comparison."""
     if settings.denoise_px > 0:
@@ -115,19 +124,19 @@ def pixel_score(first: Appearance, second: Appearance, *, settings: Settings) ->
     return np.asarray(cv2.scaleAdd(gradient, settings.gradient_weight, score), dtype=np.float32)
 
 
-def structure_changed(
-    first: Appearance, second: Appearance, *, settings: Settings
-) -> NDArray[np.bool_]:
-    """Where local SSIM of the luminance is below its threshold, ``(H, W)``."""
+def compare(first: Appearance, second: Appearance, *, settings: Settings) -> Difference:
+    """Measure at every pixel how much structure and pixel differ."""
     product = _window_mean(cv2.multiply(first.luminance, second.luminance), settings.ssim_window_px)
-    similarity = _ssim(product, (first.mean, first.square), (second.mean, second.square), 1.0)
-    return np.asarray(similarity < settings.ssim_threshold, dtype=np.bool_)
+    return Difference(
+        _ssim(product, (first.mean, first.square), (second.mean, second.square), 1.0),
+        pixel_score(first, second, settings=settings),
+    )
 
 
-def changed(first: Appearance, second: Appearance, *, settings: Settings) -> NDArray[np.bool_]:
+def changed(difference: Difference, *, settings: Settings) -> NDArray[np.bool_]:
     """Δ: where the structure or the pixel changed, ``(H, W)`` bool."""
-    pixel = pixel_score(first, second, settings=settings) > settings.pixel_threshold
-    return np.asarray(pixel | structure_changed(first, second, settings=settings), dtype=np.bool_)
+    structure = difference.similarity < settings.ssim_threshold
+    return np.asarray(structure | (difference.score > settings.pixel_threshold), dtype=np.bool_)
 
 
 _SUM = np.ones((1, 3), dtype=np.float32)

@@ -41,6 +41,23 @@ class Localization(NamedTuple):
     unchanged, for nothing is known about it."""
 
 
+class Comparison(NamedTuple):
+    """Two aligned images compared at every pixel of the working size, before any threshold."""
+
+    warped: change.Difference
+    """After the whole alignment."""
+    unwarped: change.Difference
+    """After the global transform only; the same object where there is no flow."""
+    covered: NDArray[np.bool_]
+    """Where the aligned edited image reaches."""
+    covered_unwarped: NDArray[np.bool_]
+    """The same without flow."""
+    alignment: registration.Alignment
+    """In pixels of the working size."""
+    residual: float
+    """As in ``Localization``."""
+
+
 def localize(
     source: NDArray[np.uint8],
     edited: NDArray[np.uint8],
@@ -68,47 +85,66 @@ def localize(
     ValueError
         Where a shape or a type is not as above.
     """
+    return count(compare(source, edited, mask, settings=settings), mask, settings=settings)
+
+
+def compare(
+    source: NDArray[np.uint8],
+    edited: NDArray[np.uint8],
+    mask: NDArray[np.bool_],
+    *,
+    settings: Settings,
+) -> Comparison:
+    """Do all of ``localize`` that comes before the thresholds of change."""
     _check(source, edited, mask)
     height, width = mask.shape
     scale = min(1.0, settings.working_side_px / max(height, width))
     size = (max(round(width * scale), 1), max(round(height * scale), 1))
-    small_source, small_edited = _shrink(source, size), _shrink(edited, size)
+    source, edited = _shrink(source, size), _shrink(edited, size)
     target = _shrink(mask.astype(np.float32), size) > 0
 
-    alignment = registration.register(small_source, small_edited, target, settings=settings)
-    reference = change.describe(small_source, settings=settings)
+    alignment = registration.register(source, edited, target, settings=settings)
+    reference = change.describe(source, settings=settings)
 
-    def compare(
-        flow: NDArray[np.float32] | None,
-    ) -> tuple[NDArray[np.bool_], NDArray[np.uint8], NDArray[np.bool_]]:
-        moved, covered = small_edited, np.ones_like(target)
-        if flow is not None or alignment.outcome == "similarity":
-            moved, covered = registration.warp(small_edited, alignment.matrix, flow)
-        seen = change.changed(
+    moved, covered = edited, np.ones_like(target)
+    if alignment.outcome == "similarity":
+        moved, covered = registration.warp(edited, alignment.matrix)
+    unwarped = change.compare(
+        reference, change.describe(moved, settings=settings), settings=settings
+    )
+    warped, covered_unwarped = unwarped, covered
+    if alignment.flow is not None:
+        moved, covered = registration.warp(edited, alignment.matrix, alignment.flow)
+        warped = change.compare(
             reference, change.describe(moved, settings=settings), settings=settings
         )
-        return seen & covered, moved, covered
+    left = registration.residual(source, moved, covered & ~target)
+    if left is None:
+        left = registration.residual(source, moved, np.ones_like(target))
+    assert left is not None  # an image has pixels
+    return Comparison(warped, unwarped, covered, covered_unwarped, alignment, left)
 
-    unwarped, moved, covered = compare(None)
-    warped = unwarped
-    if alignment.flow is not None:
-        warped, moved, covered = compare(alignment.flow)
-    outside = covered & ~target
-    left = registration.residual(
-        small_source, moved, outside if outside.any() else np.ones_like(target)
-    )
-    delta, delta_unwarped = _enlarge(warped, mask.shape), _enlarge(unwarped, mask.shape)
+
+def count(comparison: Comparison, mask: NDArray[np.bool_], *, settings: Settings) -> Localization:
+    """Apply the thresholds of change to a comparison and take the shares over the mask."""
+    delta = _delta(comparison.warped, comparison.covered, mask.shape, settings)
     r_in, r_out = _shares(delta, mask, settings.max_mask_share)
-    r_in_unwarped, r_out_unwarped = _shares(delta_unwarped, mask, settings.max_mask_share)
+    r_in_unwarped, r_out_unwarped = r_in, r_out
+    if comparison.unwarped is not comparison.warped:
+        r_in_unwarped, r_out_unwarped = _shares(
+            _delta(comparison.unwarped, comparison.covered_unwarped, mask.shape, settings),
+            mask,
+            settings.max_mask_share,
+        )
     return Localization(
         r_in,
         r_out,
         r_in_unwarped,
         r_out_unwarped,
         float(np.count_nonzero(mask)) / mask.size,
-        alignment.outcome,
-        alignment.shift_px * width / size[0],
-        left if left is not None else 0.0,
+        comparison.alignment.outcome,
+        comparison.alignment.shift_px * mask.shape[1] / comparison.covered.shape[1],
+        comparison.residual,
         delta,
     )
 
@@ -165,12 +201,18 @@ def _shrink(image: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), dtype=image.dtype)
 
 
-def _enlarge(seen: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def _delta(
+    difference: change.Difference,
+    covered: NDArray[np.bool_],
+    shape: tuple[int, ...],
+    settings: Settings,
+) -> NDArray[np.bool_]:
+    """Δ in the size of the source."""
+    seen = change.changed(difference, settings=settings) & covered
     if seen.shape == shape:
         return seen
-    large = cv2.resize(
-        seen.view(np.uint8), (shape[1], shape[0]), interpolation=cv2.INTER_NEAREST_EXACT
-    )
+    size = (shape[1], shape[0])
+    large = cv2.resize(seen.view(np.uint8), size, interpolation=cv2.INTER_NEAREST_EXACT)
     return np.asarray(large, dtype=np.bool_)
 
 

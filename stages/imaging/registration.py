@@ -22,6 +22,7 @@ NOTHING_TO_ALIGN = 0.004
 is what rounding and mild compression alone leave."""
 _NEGLIGIBLE_PX = 0.1
 _MATCH_RATIO = 0.85
+_TOLERANCES = (0.5, 1.0, 2.0)
 _SEED = 0
 
 
@@ -61,19 +62,22 @@ def register(
     if before is None or before < NOTHING_TO_ALIGN:
         return Alignment("identity", identity, None, 0.0)
 
-    matrix, outcome = identity, "identity"
-    candidate = _similarity(grey_source, grey_edited, outside, settings)
-    if candidate is None:
+    shape = target.shape
+    outcome: Outcome = "identity"
+    matrix = identity
+    proposals = _proposals(grey_source, grey_edited, outside, settings)
+    if not proposals:
         outcome = "failed"
-    elif _mean_shift(candidate, target.shape) >= _NEGLIGIBLE_PX:
-        moved, covered = warp(grey_edited, candidate)
-        both = outside & covered
-        after = residual(grey_source, moved, both)
-        as_it_was = residual(grey_source, grey_edited, both)
-        if after is not None and as_it_was is not None and after < as_it_was:
-            matrix, outcome, grey_edited = candidate, "similarity", moved
+    worth_trying = [found for found in proposals if _mean_shift(found, shape) >= _NEGLIGIBLE_PX]
+    best = _best(worth_trying, grey_source, grey_edited, outside, settings)
+    if best is not None:
+        matrix, outcome = best, "similarity"
+        grey_edited, covered = warp(grey_edited, matrix)
+        before = residual(grey_source, grey_edited, outside & covered)
+        if before is None or before < NOTHING_TO_ALIGN:
+            return Alignment(outcome, matrix, None, _mean_shift(matrix, shape))
     flow = _flow(grey_source, grey_edited, target, settings)
-    return Alignment(outcome, matrix, flow, _mean_shift(matrix, target.shape))  # type: ignore[arg-type]
+    return Alignment(outcome, matrix, flow, _mean_shift(matrix, shape))
 
 
 def warp(
@@ -131,46 +135,95 @@ def _mean_shift(matrix: NDArray[np.float64], shape: tuple[int, ...]) -> float:
     return float(np.linalg.norm(corners @ matrix.T - corners[:, :2], axis=1).mean())
 
 
-def _similarity(
+def _proposals(
     source: NDArray[np.uint8],
     edited: NDArray[np.uint8],
     outside: NDArray[np.bool_],
     settings: Settings,
-) -> NDArray[np.float64] | None:
-    """Rotation, uniform scale and shift from ORB matches, or None where none is believable."""
+) -> list[NDArray[np.float64]]:
+    """Transforms within bounds that enough ORB matches agree on; empty where none is believable.
+
+    A re-rendered surface gives many matches that are only about right, so one tolerance for
+    agreement fits no image: three are tried, each with and without rotation, which editors
+    hardly ever bring in.
+    """
     where = outside.astype(np.uint8)
     orb = cv2.ORB.create(nfeatures=int(settings.orb_features), fastThreshold=10)
     keys_a, words_a = orb.detectAndCompute(source, where)
     keys_b, words_b = orb.detectAndCompute(edited, where)
     if words_a is None or words_b is None or min(len(keys_a), len(keys_b)) < settings.min_matches:
-        return None
+        return []
     points_a, points_b = (
         np.array([key.pt for key in keys], dtype=np.float32) for keys in (keys_a, keys_b)
     )
     pairs = _matches(words_a, words_b)
-    if len(pairs) < settings.min_matches:
-        return None
     points_a, points_b = points_a[pairs[:, 0]], points_b[pairs[:, 1]]
     # What lies farther apart than the bounds allow cannot be explained by a transform in bounds.
     reach = 2 * settings.max_shift_share * diagonal(outside.shape) + settings.ransac_px
     near = np.linalg.norm(points_a - points_b, axis=1) <= reach
     points_a, points_b = points_a[near], points_b[near]
     if len(points_a) < settings.min_matches:
-        return None
-    cv2.setRNGSeed(_SEED)
-    matrix, inliers = cv2.estimateAffinePartial2D(
-        points_a, points_b, method=cv2.RANSAC, ransacReprojThreshold=float(settings.ransac_px)
-    )
-    if matrix is None or int(inliers.sum()) < settings.min_matches:
-        return None
+        return []
+    proposals = []
+    for factor in _TOLERANCES:
+        cv2.setRNGSeed(_SEED)
+        matrix, agree = cv2.estimateAffinePartial2D(
+            points_a,
+            points_b,
+            method=cv2.RANSAC,
+            ransacReprojThreshold=float(settings.ransac_px * factor),
+        )
+        if matrix is None or int(agree.sum()) < settings.min_matches:
+            continue
+        chosen = agree.ravel().astype(bool)
+        proposals += [matrix, _upright(points_a[chosen], points_b[chosen])]
+    return [found for found in proposals if _within(found, outside.shape, settings)]
+
+
+def _upright(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The least-squares scale and shift between two sets of points."""
+    centre_a, centre_b = first.mean(axis=0), second.mean(axis=0)
+    spread = float(np.sum((first - centre_a) ** 2))
+    scale = float(np.sum((first - centre_a) * (second - centre_b))) / max(spread, 1e-6)
+    shift = centre_b - scale * centre_a
+    return np.array([[scale, 0, shift[0]], [0, scale, shift[1]]], dtype=np.float64)
+
+
+def _within(matrix: NDArray[np.float64], shape: tuple[int, ...], settings: Settings) -> bool:
     scale = math.hypot(matrix[0, 0], matrix[1, 0])
     rotation = abs(math.degrees(math.atan2(matrix[1, 0], matrix[0, 0])))
-    within = (
+    return (
         1 / settings.max_scale <= scale <= settings.max_scale
         and rotation <= settings.max_rotation_deg
-        and _mean_shift(matrix, outside.shape) <= settings.max_shift_share * diagonal(outside.shape)
+        and _mean_shift(matrix, shape) <= settings.max_shift_share * diagonal(shape)
     )
-    return np.asarray(matrix, dtype=np.float64) if within else None
+
+
+def _best(
+    proposals: list[NDArray[np.float64]],
+    source: NDArray[np.uint8],
+    edited: NDArray[np.uint8],
+    outside: NDArray[np.bool_],
+    settings: Settings,
+) -> NDArray[np.float64] | None:
+    """The proposal that leaves least difference outside the target; None: none beats identity."""
+    scale = min(1.0, settings.flow_side_px / max(outside.shape))
+    size = (max(round(outside.shape[1] * scale), 1), max(round(outside.shape[0] * scale), 1))
+    source, edited = (
+        np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
+        for image in (source, edited)
+    )
+    outside = cv2.resize(outside.astype(np.float32), size, interpolation=cv2.INTER_AREA) == 1
+    best, gain = None, 0.0
+    for proposal in proposals:
+        small = proposal.copy()
+        small[:, 2] *= scale
+        moved, covered = warp(edited, small)
+        before = residual(source, edited, outside & covered)
+        after = residual(source, moved, outside & covered)
+        if before is not None and after is not None and before - after > gain:
+            best, gain = proposal, before - after
+    return best
 
 
 def _matches(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.intp]:

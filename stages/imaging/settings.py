@@ -19,13 +19,13 @@ class Settings:
 
     dilation_share: float = 0.01
     """Radius by which masks are widened, as a share of the image diagonal, in [0, 0.5]."""
-    max_mask_share: float = 0.90
+    max_mask_share: float = 0.97
     """Largest share of the image that a mask may cover and r_out still mean something, (0, 1]."""
     aspect_tolerance: float = 0.02
     """Largest relative difference of aspect ratios that resampling may undo, in [0, 1]."""
-    working_side_px: int = 640
+    working_side_px: int = 512
     """Images with a longer side are measured at this length of it; at least 16."""
-    orb_features: int = 800
+    orb_features: int = 500
     """Keypoints sought in each image, at least 4."""
     min_matches: int = 12
     """Agreeing keypoints below which no transform is believed, at least 3."""
@@ -37,7 +37,7 @@ class Settings:
     """Largest rotation of the global transform, in degrees, in [0, 180]."""
     max_scale: float = 1.15
     """Largest magnification of the global transform; its inverse bounds shrinking; at least 1."""
-    flow_side_px: int = 320
+    flow_side_px: int = 256
     """Dense flow is estimated at this length of the longer side; at least 16."""
     flow_smooth_share: float = 0.03
     """Standard deviation of the smoothing of the flow, as a share of the diagonal, (0, 1]."""
@@ -55,7 +55,7 @@ class Settings:
     """Weight of the distance in the HSV cone in the pixel score, at least 0."""
     gradient_weight: float = 0.5
     """Weight of the difference of gradient magnitudes in the pixel score, at least 0."""
-    pixel_threshold: float = 0.10
+    pixel_threshold: float = 0.06
     """A pixel has changed where the weighted score is above this, at least 0."""
 
     def __post_init__(self) -> None:

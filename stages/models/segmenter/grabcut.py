@@ -22,8 +22,9 @@ _SEED = 0
 class GrabCut(Segmenter):
     """Separate what fills a box from what surrounds it by colour (Rother et al. 2004).
 
-    It knows no objects, only that the frame around the box is background. Where it finds next
-    to nothing in the box, the box itself is the mask. doi:10.1145/1186562.1015720.
+    It knows no objects, only that the frame around the box is background. Where there is too
+    little of that to learn from, or where it finds next to nothing in the box, the box itself is
+    the mask. doi:10.1145/1186562.1015720.
 
     Parameters
     ----------
@@ -35,6 +36,8 @@ class GrabCut(Segmenter):
         The cut is made at this length of the crop's longer side at most, in pixels.
     min_box_share : float
         Share of the box below which a result counts as nothing found, in [0, 1].
+    min_frame_share : float
+        Share of box and frame that the frame must have for its colours to say anything, [0, 1].
     """
 
     durable: ClassVar[bool] = False
@@ -44,17 +47,20 @@ class GrabCut(Segmenter):
         *,
         iterations: int = 3,
         margin_share: float = 0.25,
-        working_side_px: int = 160,
+        working_side_px: int = 128,
         min_box_share: float = 0.10,
+        min_frame_share: float = 0.10,
     ) -> None:
         if iterations < 1 or margin_share <= 0 or working_side_px < 16:
             raise ValueError("iterations >= 1, margin_share > 0 and working_side_px >= 16, please")
-        if not 0 <= min_box_share <= 1:
-            raise ValueError(f"min_box_share must lie in [0, 1], not {min_box_share}")
+        for name, share in (("box", min_box_share), ("frame", min_frame_share)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"min_{name}_share must lie in [0, 1], not {share}")
         self._iterations = iterations
         self._margin_share = margin_share
         self._working_side_px = working_side_px
         self._min_box_share = min_box_share
+        self._min_frame_share = min_frame_share
 
     def identity(self) -> Mapping[str, Any]:
         """Parameters, and a digest of this file: another algorithm is another segmenter."""
@@ -65,6 +71,7 @@ class GrabCut(Segmenter):
             "margin_share": self._margin_share,
             "working_side_px": self._working_side_px,
             "min_box_share": self._min_box_share,
+            "min_frame_share": self._min_frame_share,
             "seed": _SEED,
             "code": _code_digest(),
         }
@@ -112,9 +119,10 @@ class GrabCut(Segmenter):
         x0, y0, x1, y1 = (round(value * scale) for value in box)
         labels = np.full((size[1], size[0]), cv2.GC_BGD, dtype=np.uint8)
         labels[y0:y1, x0:x1] = cv2.GC_PR_FGD
-        probable = np.count_nonzero(labels == cv2.GC_PR_FGD)
-        # The colour models have five components each; fewer pixels than that cannot carry them.
-        if probable < 16 or labels.size - probable < 16:
+        probable = int(np.count_nonzero(labels == cv2.GC_PR_FGD))
+        frame = labels.size - probable
+        # Its colour models have five components each; fewer pixels than 16 cannot carry them.
+        if min(probable, frame) < 16 or frame < self._min_frame_share * labels.size:
             return np.zeros((height, width), dtype=np.bool_)
         background, foreground = np.zeros((1, 65)), np.zeros((1, 65))
         cv2.setRNGSeed(_SEED)  # its clustering draws from the generator of this thread
