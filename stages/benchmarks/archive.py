@@ -18,7 +18,7 @@ from stages.records.errors import UserError
 
 RAW = Path("data/raw")
 MAX_IMAGE_BYTES = 64 << 20
-MAX_DATA_BYTES = 4 << 30
+MAX_DATA_BYTES = 256 << 20
 MAX_NAME = 1000
 
 
@@ -57,7 +57,7 @@ def raw_folder(folder: str) -> Path:
 
 def safe_name(name: str) -> str | None:
     """A relative file name out of a data file, in POSIX form; None where it leaves its folder."""
-    if not name or len(name) > MAX_NAME or any(ord(sign) < 32 for sign in name):
+    if not name or len(name) > MAX_NAME or not name.isprintable():
         return None
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or ":" in path.parts[0:1] or not path.name:
@@ -81,7 +81,11 @@ def open_data(folder: Path, name: str, origin: Origin) -> BinaryIO:
             members = [m for m in opened.infolist() if PurePosixPath(m.filename).name == name]
             if members:
                 if members[0].file_size > MAX_DATA_BYTES:
-                    raise UserError(str(archive), f"{name} in it is too large", "Get it again.")
+                    raise UserError(
+                        str(archive),
+                        f"{name} in it is larger than {MAX_DATA_BYTES >> 20} MiB",
+                        "Unpack it.",
+                    )
                 return _member(archive, opened, members[0])
     raise UserError(str(folder / name), "the file is missing", origin.remedy(folder / name))
 

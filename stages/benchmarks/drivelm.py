@@ -113,42 +113,41 @@ class DriveLM(Benchmark):
             raise RowError(f"is {type(pair.entry).__name__}, not an object")
         question, given = required(pair.entry, "Q"), text(pair.entry, "A")
         answer = None if given is None else frontcamera.plain_answer(given)
-        names = image_names(pair.image)
         number = question_id(pair.frame, pair.task, question)
-        tier = frontcamera.tier(pair.task, question, answer, pair.objects)
-        if pair.task not in self._tasks:
-            objection: str | None = "other_task"
-        elif names is None:
-            objection = "no_front_image"
-        elif self._front_only:
-            objection = frontcamera.objection(pair.task, question, answer, pair.objects)
-        else:
-            objection = None
-        if objection is None and tier > self._worst:
-            objection = "not_about_visible_objects"
-        if names is None:
-            pool.leave(objection or "no_front_image")
+        if pair.image is None or pair.image == "":
+            pool.leave("no_front_image")
             return
-        found = names
 
         def make() -> Candidate:
             stem, options = split_options(question)
+            names = image_names(pair.image)
             return Candidate(
                 id=number,
                 domain="drivelm",
                 question=with_options(stem, options),
-                image=found[0],
-                read=partial(self._images.read, found, pair.where),
+                image=names[0],
+                read=partial(self._images.read, names, pair.where),
                 where=pair.where,
                 category=frontcamera.kind(pair.task, question),
-                tier=tier,
+                tier=frontcamera.tier(pair.task, question, answer, pair.objects),
                 group=pair.scene,
                 system_prompt=self._prompt,
                 reference=reference_of(answer, options),
-                source=f"{pair.scene}/{pair.frame} {found[0]}",
+                source=f"{pair.scene}/{pair.frame} {names[0]}",
             )
 
-        pool.offer(number, pair.where, objection, make)
+        pool.offer(number, pair.where, self._objection(pair, question, answer), make)
+
+    def _objection(self, pair: Pair, question: str, answer: str | None) -> str | None:
+        if pair.task not in self._tasks:
+            return "other_task"
+        found = None
+        if self._front_only:
+            found = frontcamera.objection(pair.task, question, answer, pair.objects)
+        if found is None and self._worst < frontcamera.WORST:
+            tier = frontcamera.tier(pair.task, question, answer, pair.objects)
+            found = "not_about_visible_objects" if tier > self._worst else None
+        return found
 
     def _pairs(self, pool: Pool) -> Iterator[Pair]:
         with open_data(raw_folder(self._folder), self._file, QUESTIONS) as stream:
@@ -214,14 +213,12 @@ def question_id(frame: str, task: str, question: str) -> str:
     return f"drivelm-{frame[:64]}-{lot[:8]}"
 
 
-def image_names(path: object) -> tuple[str, ...] | None:
-    """Names under which a front image is looked for; None where the row names none.
+def image_names(path: object) -> tuple[str, ...]:
+    """Names under which a front image is looked for.
 
     Paths in the files start at a sibling of the folder in which DriveLM's own scripts run
     (``../nuscenes/``); this prefix is dropped, and what then still leaves the folder is an error.
     """
-    if path is None or path == "":
-        return None
     if not isinstance(path, str):
         raise RowError(f"CAM_FRONT is {type(path).__name__}, not text")
     name = safe_name(_PREFIX.sub("", path))

@@ -1,11 +1,13 @@
 """Fields of rows as they come: checked for type and length, empty ones told from texts."""
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 MAX_TEXT = 20_000
 MAX_ID = 200
+_DAMAGED = re.compile("[\ud800-\udfff\ufffd]")
 
 
 class RowError(ValueError):
@@ -27,7 +29,7 @@ def text(row: Mapping[str, Any], name: str) -> str | None:
         raise RowError(f"{name} is {type(value).__name__}, not text")
     if len(value) > MAX_TEXT:
         raise RowError(f"{name} has {len(value)} characters, more than {MAX_TEXT}")
-    if "\ufffd" in value or any("\ud800" <= sign <= "\udfff" for sign in value):
+    if _DAMAGED.search(value):
         raise RowError(f"{name} holds damaged characters")
     return value.strip() or None
 

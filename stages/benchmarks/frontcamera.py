@@ -52,6 +52,10 @@ _KINDS = (
 )
 
 
+WORST = 2
+"""The last tier."""
+
+
 class Frame(NamedTuple):
     """What is known of a key frame's key objects."""
 
@@ -78,7 +82,7 @@ def cameras(text: str) -> set[str]:
 
 def plain_answer(answer: str) -> str:
     """The answer without the sentence in which DriveLM lists the tags of what it named."""
-    return _IDS.sub("", answer) if TAG.search(answer) else answer
+    return _IDS.sub("", answer) if "<" in answer else answer
 
 
 def objection(task: str, question: str, answer: str | None, frame: Frame) -> str | None:
@@ -86,14 +90,14 @@ def objection(task: str, question: str, answer: str | None, frame: Frame) -> str
 
     ``answer`` is as `plain_answer` leaves it, or None where the file holds none.
     """
-    if TAG.search(question):
+    if "<" in question and TAG.search(question):
         return "object_tag_in_question"
     if _COORDINATES.search(question):
         return "coordinates_in_question"
     if _CAMERA.search(question) or _ELSEWHERE.search(_REVERSING.sub("", question)):
         return "question_about_another_camera"
     if answer is not None:
-        if TAG.search(answer):
+        if "<" in answer and TAG.search(answer):
             return "object_tag_in_answer"
         if _COORDINATES.search(answer):
             return "coordinates_in_answer"

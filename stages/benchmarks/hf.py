@@ -19,6 +19,7 @@ from stages.imaging.codec import ImageError
 from stages.records.errors import UserError
 
 _BATCH = 64
+_BUFFER = 1 << 20
 FIELDS = ("id", "question", "image", "reference", "category", "group")
 
 
@@ -62,7 +63,7 @@ def reread(place: Place, column: str) -> Any:
     at = place.row
     try:
         if place.path.suffix == ".parquet":
-            with pq.ParquetFile(place.path) as file:
+            with pq.ParquetFile(place.path, buffer_size=_BUFFER) as file:
                 for group in range(file.num_row_groups):
                     size = file.metadata.row_group(group).num_rows
                     if at < size:
@@ -85,7 +86,7 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     if path.suffix == ".parquet":
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, buffer_size=_BUFFER) as file:
             yield from file.iter_batches(_BATCH, columns=None if columns is None else list(columns))
         return
     with pa.memory_map(str(path)) as source:

@@ -9,6 +9,8 @@ from stages.records.errors import UserError
 
 CHUNK = 1 << 20
 MAX_VALUE = 128 << 20
+LOOKAHEAD = 16
+"""More signs than the longest literal or escape has."""
 _BLANK = " \t\r\n"
 
 
@@ -41,7 +43,7 @@ def entries(stream: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
     return _Reader(stream, name).entries()
 
 
-def load(stream: BinaryIO, name: str, limit: int = 1 << 30) -> Any:
+def load(stream: BinaryIO, name: str, limit: int = 256 << 20) -> Any:
     """Parse a whole JSON file of at most ``limit`` bytes; errors as in `entries`."""
     data = stream.read(limit + 1)
     if len(data) > limit:
@@ -111,18 +113,16 @@ class _Reader:
 
     def _value(self) -> Any:
         self._sign()
-        stuck = -1
         while True:
             try:
                 value, end = self._scan(self._text, self._at)
             except json.JSONDecodeError as error:
-                # An open string fails at its beginning however much of it is there.
-                if error.pos == stuck and not error.msg.startswith("Unterminated string"):
+                # An open string fails where it begins; all else fails within a few signs.
+                ahead = len(self._text) - error.pos
+                if ahead > LOOKAHEAD and not error.msg.startswith("Unterminated string"):
                     self._fail(f"is no JSON ({error.msg})", error.pos)
-                before, stuck = self._at, error.pos
                 if not self._more(double=True):
                     self._fail(f"is cut off or no JSON ({error.msg})", error.pos)
-                stuck -= before - self._at
             except RecursionError:
                 self._fail("is nested too deeply")
             else:

@@ -167,8 +167,8 @@ class ThreeDSRBench(Benchmark):
         if self._path.suffix == ".tsv":
             yield from self._embedded(pool)
         elif self._path.suffix == ".parquet":
-            for place, row in hf.rows(self._path):
-                yield from self._addressed(pool, f"{self._path.name}: row {place.row}", row)
+            for place, cells in hf.rows(self._path):
+                yield from self._addressed(pool, f"{self._path.name}: row {place.row}", cells)
         else:
             raw = self._path.suffix == ".csv"
             needed = raw3dsr.COLUMNS if raw else ()
@@ -176,9 +176,8 @@ class ThreeDSRBench(Benchmark):
                 if fault is not None:
                     pool.skip(where, fault)
                     continue
-                made: Mapping[str, Any]
                 try:
-                    made = raw3dsr.worded(row) if raw else row
+                    made: Mapping[str, Any] = raw3dsr.worded(row) if raw else row
                 except raw3dsr.NoWordingError:
                     pool.leave("other_category")
                 except RowError as error:
