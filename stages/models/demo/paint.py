@@ -174,9 +174,9 @@ def shadow(picture: Pixels, kind: str, box: Box) -> Pixels:
     out = picture.copy()
     h, w = picture.shape[:2]
     x0, y0, x1, y1 = shadow_box(kind, box)
-    ys, xs = np.mgrid[max(y0, 0) : min(y1, h), max(x0, 0) : min(x1, w)].astype(np.float32)
-    if not ys.size:
+    if min(x1, w) <= max(x0, 0) or min(y1, h) <= max(y0, 0):
         return out
+    ys, xs = np.mgrid[max(y0, 0) : min(y1, h), max(x0, 0) : min(x1, w)].astype(np.float32)
     u = (xs - (x0 + x1 - 1) / 2) / ((x1 - x0) / 2)
     v = (ys - (y0 + y1 - 1) / 2) / ((y1 - y0) / 2)
     dark = 1 - 0.36 * np.clip(1.15 - (u**2 + v**2), 0, 1)

@@ -5,6 +5,8 @@ Covers silhouettes and inner marks of every kind, drawn facing right. Coordinate
 and size are `paint`'s.
 """
 
+import numpy as np
+
 from stages.models.demo.outline import Layer, Role, blob, line, oval, poly, rect, rounded
 
 PALETTE: dict[str, tuple[int, int, int]] = {
@@ -312,25 +314,40 @@ _OUTLINES: dict[str, tuple[Layer, ...]] = {
     ),
 }
 
-_LAMP_Y = {"red": 0.13, "yellow": 0.345, "green": 0.56}
+
+def _fitted(kind: str) -> tuple[Layer, ...]:
+    """The parts of a kind, stretched so that they touch all four sides of the unit box."""
+    corners = []
+    for layer in _OUTLINES[kind]:
+        # Widths of lines are shares of the height; across, they are that much narrower.
+        reach = (layer.width or 0.0) / 2 * np.array([1 / ASPECT[kind], 1.0])
+        corners += [layer.points.min(axis=0) - reach, layer.points.max(axis=0) + reach]
+    low, high = np.min(corners, axis=0), np.max(corners, axis=0)
+    return tuple(
+        layer._replace(points=(layer.points - low) / (high - low)) for layer in _OUTLINES[kind]
+    )
 
 
-HOUSING, HOUSING_WIDTH = 0.69, 0.92
+_FITTED = {kind: _fitted(kind) for kind in _OUTLINES}
+_LAMP_Y = {"red": 0.145, "yellow": 0.37, "green": 0.595}
+
+
+HOUSING, HOUSING_WIDTH = 0.74, 0.92
 """Height and width of a traffic light's housing, as shares of its box."""
 
 
 def _traffic_light(colour: str) -> tuple[Layer, ...]:
     """The dark housing on its pole, with the lamp of that colour lit."""
     lamps = tuple(
-        oval("body" if name == colour else "unlit", 0.5, y, 0.27, 0.0972)
+        oval("body" if name == colour else "unlit", 0.5, y, 0.3, 0.108)
         for name, y in _LAMP_Y.items()
     )
     pole = (rect("dark", 0.43, 0.6, 0.57, 1.0), rounded("dark", 0.24, 0.965, 0.76, 1.0, 0.05, 0.02))
-    return (*pole, rounded("dark", 0.04, 0.0, 0.96, 0.69, 0.18, 0.065), *lamps)
+    return (*pole, rounded("dark", 0.04, 0.0, 0.96, HOUSING, 0.18, 0.065), *lamps)
 
 
 def layers(kind: str, *, colour: str, pattern: str = "plain") -> tuple[Layer, ...]:
     """Parts of a thing facing right, back to front; KeyError for a kind or pattern that is none."""
     if kind == "traffic light":
         return _traffic_light(colour)
-    return _OUTLINES[kind] + (_MARKS[pattern] if kind == "ball" else ())
+    return _FITTED[kind] + (_MARKS[pattern] if kind == "ball" else ())

@@ -195,7 +195,7 @@ def _dark_fit(template: _Template, dark: Pixels, frame: _Frame) -> float:
         borderType=cv2.BORDER_REPLICATE,
     )
     difference = float(np.abs(_grid(window) - template.dark).mean())
-    return float(np.exp(-1.5 * difference))
+    return float(np.exp(-0.6 * difference))
 
 
 def _colour(pixels: Pixels, chroma: Pixels, patch: Pixels) -> str:
