@@ -107,7 +107,7 @@ def estimates(study: Study) -> "Figure | None":
             )
         published = study.published.get((cell.target, None, "ccs_binary", None))
         for value, marker, name in (
-            (study.planted(cell.target), "D", "planted"),
+            (study.planted.get(cell.target), "D", "planted"),
             (published.mean if published else None, "|", "published, binary"),
         ):
             if value is not None:

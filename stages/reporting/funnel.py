@@ -90,7 +90,8 @@ def gate(rows: Iterable[Intervention]) -> Gate:
 
 
 def _is_reached(row: Intervention) -> bool:
-    return row.status is not Status.NOT_REACHED and row.stage not in _BEFORE_CHAIN
+    unreached = row.status is Status.NOT_REACHED and row.stage == "edit"
+    return not unreached and row.stage not in _BEFORE_CHAIN
 
 
 def _lost(rows: Sequence[Intervention], stages: set[str]) -> dict[Status, int]:

@@ -144,14 +144,16 @@ def choose(cases: Sequence[Case], n: int) -> list[Case]:
 
 
 def told_in_full(cases: Iterable[Case]) -> list[Case]:
-    """Those cases whose every step was scored: the ones to print as examples."""
-    return [
+    """The longest of those cases whose every step was scored: the ones to print as examples."""
+    told = [
         case
         for case in cases
         if case.steps
         and case.baseline is not None
         and all(step.intervention and step.intervention.status == "ok" for step in case.steps)
     ]
+    longest = max((len(case.steps) for case in told), default=0)
+    return [case for case in told if len(case.steps) == longest]
 
 
 @dataclass(frozen=True)

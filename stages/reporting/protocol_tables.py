@@ -58,7 +58,7 @@ def table1(study: Study) -> Table:
     rows = []
     for cell in study.cells:
         binary = study.estimate(cell, "ccs_binary")
-        planted = study.planted(cell.target)
+        planted = study.planted.get(cell.target)
         rows.append(
             (
                 *_axis_values(cell, axes),

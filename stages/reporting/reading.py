@@ -7,13 +7,14 @@ list of cells, never from what happens to lie on the disk.
 import csv
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from stages.models.picture import Picture
+from stages.models.protocol import Chat
 from stages.records import jsonl
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
@@ -23,7 +24,8 @@ from stages.records.instruction import InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Estimate, Intervention
-from stages.reporting.study import CellRecords, PairStudy, Pixels, Published, Study
+from stages.reporting.study import CellRecords, PairStudy, Pixels, Published, Study, simulated
+from stages.workflow import adapters
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 
@@ -51,6 +53,7 @@ def read_study(root: Path, params: Mapping[str, Any]) -> Study:
         records=tuple(read_cell(folders, cell) for cell in cells),
         pairs=pairs,
         published=read_published(folders.reference),
+        planted=read_planted(params, {cell.target for cell in cells}),
         prompts=prompts,
     )
 
@@ -108,6 +111,18 @@ def read_published(folder: Path) -> dict[tuple[str, str | None, str, int | None]
                 out[row["target"], row.get("domain"), row["metric"], k] = Published(
                     float(row["mean"]), float(row["ci_low"]), float(row["ci_high"])
                 )
+    return out
+
+
+def read_planted(params: Mapping[str, Any], targets: Iterable[str]) -> dict[str, float]:
+    """Ask each simulated target for the CCS that is built into it; no real one is made."""
+    out = {}
+    for name in sorted(targets):
+        if simulated({"": adapters.lookup(params, f"targets.{name}")}):
+            model = adapters.build(params, f"targets.{name}", Chat)
+            planted = getattr(model, "planted_ccs", None)
+            if planted is not None:
+                out[name] = float(planted)
     return out
 
 

@@ -89,6 +89,8 @@ class Study:
         default_factory=dict
     )
     """Published numbers by target, domain, metric and position (None: all)."""
+    planted: Mapping[str, float] = field(default_factory=dict)
+    """The CCS that was built into each simulated target."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of each prompt file, by its path below the prompts folder."""
 
@@ -101,11 +103,6 @@ class Study:
     def tau_out(self) -> float | None:
         """Threshold that r_out must stay below."""
         return _number(self.params.get("verify"), "tau_out")
-
-    def planted(self, target: str) -> float | None:
-        """The CCS that was built into a simulated target; None for any other."""
-        targets = self.params.get("targets")
-        return _number(targets.get(target), "planted_ccs") if isinstance(targets, Mapping) else None
 
     def estimate(
         self,

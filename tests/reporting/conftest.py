@@ -107,14 +107,16 @@ def make_workspace(
     )
     (root / "prompts" / "default").mkdir(parents=True)
     (root / "prompts" / "default" / "judge.txt").write_text("Judge $answer.\n")
-    planted = {"demo_looks": 1.0, "demo_prior": 0.0}
     return {
         "study": "demo",
         "prompts": "default",
         "pair_names": list(pairs),
         "targets": {
-            t: {"_target_": "stages.models.demo.Target"}
-            | ({"planted_ccs": planted[t]} if t in planted else {})
+            t: {
+                "_target_": "stages.models.chat.demo_target.DemoTarget",
+                "behaviour": t.removeprefix("demo_"),
+                **({"rate": 0.6} if t == "demo_mixture" else {}),
+            }
             for t in targets
         },
         "chain": {"k": k},

@@ -127,7 +127,7 @@ def test_ids_are_unique_and_links_within_lead_somewhere(made: Path) -> None:
 def test_simulated_models_are_called_so(made: Path, workspace: Workspace) -> None:
     assert "Every model here is simulated." in page_of(made).text
     root, params = workspace("real", targets=("real",))
-    params["targets"]["real"]["_target_"] = "stages.models.chat.Real"
+    params["targets"]["real"] = {"_target_": "stages.models.chat.Real"}
     params["report"] = {**params["report"], "gallery": 0, "panels": 0, "examples": 0}
     report.run(root, params)
     assert "simulated" not in page_of(root).text

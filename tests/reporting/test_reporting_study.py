@@ -72,14 +72,16 @@ def test_table1_shows_planted_published_and_counts(study: Study) -> None:
 
 
 def test_planted_value_outside_its_interval_says_so(study: Study) -> None:
-    targets = {"demo_looks": {"planted_ccs": 0.5}, "demo_prior": {"planted_ccs": 0.05}}
-    shifted = Study(**{**_fields(study), "params": {**study.params, "targets": targets}})
+    planted = {"demo_looks": 0.5, "demo_prior": 0.05}
+    shifted = Study(**{**_fields(study), "planted": planted})
     table = protocol_tables.table1(shifted)
     assert [value(table, i, "planted_inside") for i in (0, 1)] == ["no", "yes"]
 
 
 def test_columns_that_no_row_fills_are_left_out(workspace: Workspace) -> None:
-    table = protocol_tables.table1(read_study(*workspace(targets=("real",))))
+    root, params = workspace(targets=("real",))
+    params["targets"]["real"] = {"_target_": "no.such.Model"}  # it must not be made
+    table = protocol_tables.table1(read_study(root, params))
     keys = {column.key for column in table.columns}
     assert not keys & {"planted_ccs", "planted_inside", "published_ccs_binary"}
 
