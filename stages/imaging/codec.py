@@ -94,7 +94,7 @@ def _is_plain_png(data: bytes) -> bool:
     depth, colour = data[24], data[25]
     if depth != 8 or colour not in (0, 2):
         return False
-    # What changes the picture stands between IHDR and IDAT, except a late eXIf (see below).
+    # To the last chunk: an orientation may stand behind the pixels.
     at = 33
     while at + 8 <= len(data):
         length, kind = struct.unpack(">I4s", data[at : at + 8])

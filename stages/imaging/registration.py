@@ -22,6 +22,7 @@ NOTHING_TO_ALIGN = 0.004
 is what rounding and mild compression alone leave."""
 _NEGLIGIBLE_PX = 0.1
 _MATCH_RATIO = 0.85
+_SMALLEST_SIDE_PX = 64  # ORB looks at no keypoint within 31 pixels of the border
 _TOLERANCES = (0.5, 1.0, 2.0)
 _SEED = 0
 
@@ -147,6 +148,8 @@ def _proposals(
     agreement fits no image: three are tried, each with and without rotation, which editors
     hardly ever bring in.
     """
+    if min(outside.shape) < _SMALLEST_SIDE_PX:
+        return []
     where = outside.astype(np.uint8)
     orb = cv2.ORB.create(nfeatures=int(settings.orb_features), fastThreshold=10)
     keys_a, words_a = orb.detectAndCompute(source, where)

@@ -47,7 +47,7 @@ class Settings:
     """Standard deviation of the blur before all comparison, in pixels, in [0, 10]."""
     ssim_window_px: float = 1.5
     """Standard deviation of the Gaussian window of SSIM, in pixels, in [0.5, 10]."""
-    ssim_threshold: float = 0.5
+    ssim_threshold: float = 0.4
     """Structure has changed where local SSIM is below this, in [-1, 1]."""
     rgb_weight: float = 0.5
     """Weight of the RGB distance in the pixel score, at least 0."""
