@@ -103,8 +103,8 @@ def render(
     html = environment.get_template("page.html").render(
         study=study,
         title=title,
-        simulated=simulated(study.params),
-        all_simulated=_all_simulated(study.params),
+        simulated=_simulated_parts(study),
+        all_simulated=bool(study.cells) and _all_simulated(study.params),
         tables=tables,
         forest=forest,
         table_forests={name: _forests(study, tables[name]) for name in ("table1", "table3")},
@@ -207,6 +207,15 @@ def _agreement(pairs: PairStudy) -> str:
     if pairs.low is None or pairs.high is None:
         return shown + ")"
     return shown + f"; 95 % Wilson interval {100 * pairs.low:.1f} to {100 * pairs.high:.1f} %)"
+
+
+def _simulated_parts(study: Study) -> tuple[str, ...]:
+    """Keys of the simulated parts; in a study of pairs only those that were really called."""
+    parts = simulated(study.params)
+    if study.cells:
+        return parts
+    called = {use.role for use in use_by_role(study)}
+    return tuple(part for part in parts if part.split(".")[0].removesuffix("s") in called)
 
 
 def _all_simulated(params: Mapping[str, Any]) -> bool:

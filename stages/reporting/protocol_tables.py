@@ -192,8 +192,8 @@ def pairs_table(study: Study) -> Table:
             valid = attempt.status is Status.OK
             rows.append(
                 (
-                    pairs.name,
                     attempt.sample_id,
+                    pairs.name,
                     "yes" if valid else "no",
                     label,
                     None
@@ -206,12 +206,14 @@ def pairs_table(study: Study) -> Table:
                     str(attempt.status),
                 )
             )
+    rows.sort(key=lambda row: row[4] != "no")
     return Table(
         "pairs",
-        "Edit verification on pairs made elsewhere, beside the label of each pair.",
+        "Edit verification on pairs made elsewhere, beside the label of each pair; pairs on which "
+        "they disagree come first.",
         (
-            Column("study", "Study"),
             Column("pair", "Pair"),
+            Column("study", "Study"),
             Column("accepted", "Gate accepts"),
             Column("label", "Label: valid"),
             Column("agree", "Agree"),

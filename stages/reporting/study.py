@@ -171,7 +171,7 @@ class RoleUse:
 
 def use_by_role(study: Study) -> tuple[RoleUse, ...]:
     """Sum the calls that the records rest on, each stored reply once, by role and served model."""
-    notes: dict[str, CallNote] = {}
+    notes = {n.key: n for pairs in study.pairs for a in pairs.attempts for n in a.calls}
     for records in study.records:
         rows: list[Answer | ConceptList | InstructionChain | Attempt | Judgement] = [
             *records.baseline.values(),
@@ -182,11 +182,13 @@ def use_by_role(study: Study) -> tuple[RoleUse, ...]:
             *(verdict for verdicts in records.judgements.values() for verdict in verdicts),
         ]
         notes |= {note.key: note for row in rows for note in row.calls}
+    roles = ("target", "extractor", "editor", "detector", "segmenter", "judge")
     groups: dict[tuple[str, str | None, str | None], list[CallNote]] = {}
     for note in notes.values():
+        if note.role not in roles:
+            continue  # a measurement is stored like a call, and no model made it
         key = (note.role, note.usage.served_model, note.usage.provider)
         groups.setdefault(key, []).append(note)
-    roles = ("target", "extractor", "editor", "detector", "segmenter", "judge")
     order = {role: rank for rank, role in enumerate(roles)}
     return tuple(
         RoleUse(

@@ -146,6 +146,7 @@ def test_metrics_hold_numbers_only(made: Path) -> None:
 
 def test_study_of_pairs_alone(workspace: Workspace) -> None:
     root, params = workspace(targets=(), pairs=("photos",))
+    params["detector"] = {"_target_": "stages.models.detector.demo.DemoDetector"}  # never called
     for path in ("prepare/samples.jsonl", "score/estimates.jsonl", "score/interventions.jsonl"):
         (root / "data" / path).unlink()
     report.run(root, params)
@@ -155,9 +156,10 @@ def test_study_of_pairs_alone(workspace: Workspace) -> None:
     assert "Counterfactual consistency" not in page.text
     assert (root / "reports" / "figures" / "verification.png").exists()
     rows = (root / "reports" / "tables" / "pairs.csv").read_text().splitlines()
-    assert rows[1].startswith("photos,pair-0,yes,yes,yes,1.0000,0.0000,ok")
-    assert rows[2].startswith("photos,pair-1,no,yes,no,")
-    assert rows[3].startswith("photos,pair-2,yes,,,")
+    assert rows[1].startswith("pair-1,photos,no,yes,no,")  # the disagreement comes first
+    assert rows[2].startswith("pair-0,photos,yes,yes,yes,1.0000,0.0000,ok")
+    assert rows[3].startswith("pair-2,photos,yes,,,")
+    assert "simulated" not in page.text
 
 
 def test_nothing_scored_is_said_and_never_nan(workspace: Workspace) -> None:
