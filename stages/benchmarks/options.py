@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 LETTERS = "ABCDEFGH"
-_LEAD = re.compile(r"\s*Please select the correct answer from the following options:\s*", re.I)
+_LEAD = re.compile(r"Please select the correct answer from the following options:", re.I)
 
 
 def present(text: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from stages.benchmarks import frontcamera
 from stages.benchmarks.drivelm import DriveLM, image_names
 from stages.benchmarks.fields import RowError
 from stages.benchmarks.frontcamera import Frame
+from stages.benchmarks.options import split_options
 from stages.imaging import codec
 from stages.records.errors import UserError
 
@@ -83,6 +85,7 @@ def test_an_item_is_wrapped_as_seen_from_the_ego_vehicle(raw: Path) -> None:
     ("task", "question", "answer", "reason"),
     [
         ("planning", f"Is {FRONT} to be considered?", "Yes.", "object_tag_in_question"),
+        ("perception", "What is at [12, 40]?", "A car.", "coordinates_in_question"),
         ("planning", "What is next to < c1, CAM_FRONT, 4, 5>?", "A", "object_tag_in_question"),
         ("perception", "List them as (c, s, x1, y1, x2, y2).", "A", "coordinates_in_question"),
         ("perception", "What is at (100.5, 200.0)?", "A car.", "coordinates_in_question"),
@@ -232,6 +235,30 @@ def test_a_path_that_leaves_the_folder_skips_its_row(raw: Path, path: object) ->
     assert [item.group for item in chosen.items] == ["scene1"]
     assert chosen.left_out == {"unusable_row": 1}
     assert "scene scene0, frame f0, planning 1" in chosen.skipped[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<" * 20_000,
+        "<" + "CAM_" * 4999,
+        "1" * 20_000,
+        "(" + "1" * 19_999,
+        "1.1," * 5000,
+        " " * 19_999,
+        "The IDs of these objects are <" + ".1" * 9_900,
+        "mov" * 6_000,
+        "A. " * 6_600,
+    ],
+    ids=lambda text: text[:6],
+)
+def test_hostile_texts_take_no_time(text: str) -> None:
+    begun = time.process_time()
+    frontcamera.objection("planning", text, frontcamera.plain_answer(text), UNKNOWN)
+    frontcamera.tier("planning", text, text, UNKNOWN)
+    frontcamera.kind("planning", text)
+    split_options(f"Which? Please select the correct answer from the following options: {text}")
+    assert time.process_time() - begun < 0.5
 
 
 def test_prefixes_of_image_paths() -> None:
