@@ -210,7 +210,9 @@ def _role_colour(role: Role, colour: str) -> tuple[int, int, int]:
 
 
 def _ink(look: Look) -> Floats:
-    """The outline: the body colour, nearly black."""
+    """The outline: the body colour, nearly black; neutral where most parts are dark anyway."""
+    if look.kind in ("traffic light", "pedestrian"):
+        return np.array((28, 28, 32), np.float32)
     return np.array(shapes.PALETTE[look.colour], np.float32) * 0.16 + 20
 
 

@@ -63,7 +63,8 @@ def recolour(
     # A pixel is a share of the body colour, told by its chroma, and something colourless.
     smooth = cv2.GaussianBlur(region, (3, 3), 0)
     share = (smooth.max(axis=2) - smooth.min(axis=2)) / float(old.max() - old.min())
-    share = (body * np.clip(share, 0, 1.2))[..., None]
+    # Dark lines and their soft edges have a trace of chroma, which is no body colour.
+    share = (body * np.clip((share - 0.06) / 0.94, 0, 1.2))[..., None]
     out = pixels.copy()
     out[y0:y1, x0:x1] = np.clip(region + share * (new - old) + 0.5, 0, 255).astype(np.uint8)
     return out

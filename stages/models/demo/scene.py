@@ -33,6 +33,8 @@ _HOME: dict[str, tuple[str, ...]] = {
     "bird": ("garden", "table", "street"),
     "fish": ("table",),
 }
+_GROWN = ("tree", "plant", "apple", "pumpkin", "cat", "dog")
+"""Kinds whose colours nobody chooses."""
 _ABROAD = ("street",)
 _TRIES, _LAYOUTS = 120, 200
 
@@ -150,7 +152,8 @@ def _spot(
 
 def _look(asked: Asked, rng: np.random.Generator) -> paint.Look:
     palette = shapes.LIGHTS if asked.kind == "traffic light" else tuple(shapes.PALETTE)
-    natural, drawn = bool(rng.random() < 0.4), palette[int(rng.integers(len(palette)))]
+    usual = 0.85 if asked.kind in _GROWN else 0.5
+    natural, drawn = bool(rng.random() < usual), palette[int(rng.integers(len(palette)))]
     pattern = shapes.PATTERNS[int(rng.integers(len(shapes.PATTERNS)))]
     facing = ("left", "right")[int(rng.integers(2))]
     return paint.Look(
