@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stages.benchmarks.protocol import Benchmark, Item
+from stages.benchmarks.selection import write_ids
 from stages.records import jsonl
 from stages.records.errors import UserError
 from stages.records.sample import Sample
@@ -35,6 +36,7 @@ def run(root: Path, params: Mapping[str, Any]) -> None:
                 "Widen its filters, or raise its count.",
             )
         samples.extend(write_images(selection.items, folder / "images"))
+        write_ids(folder / "selection" / f"{name}.csv", selection.items)
         left_out[name] = dict(sorted(selection.left_out.items()))
         skipped.extend(f"{name}: {row}" for row in selection.skipped)
     check_unique(samples)
