@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from stages.models.chat.demo_knowledge import choose_change, instruct
-from stages.models.demo.changes import Change, read_changes, revise
+from stages.models.demo.changes import Change, read_changes
 from stages.models.demo.language import phrase, read_evidence
-from stages.models.demo.world import EMPTY_ROAD, KINDS, Evidence, Features, Scene, understand
+from stages.models.demo.world import EMPTY_ROAD, KINDS, Evidence, understand
 from stages.models.fingerprint import fingerprint
 from stages.models.prompt import blocks
 from stages.models.protocol import Chat, Completion, Conversation
@@ -101,12 +101,12 @@ def _instructions(data: Mapping[str, str]) -> list[dict[str, str]]:
         found[0] for line in data["concepts"].splitlines() if (found := read_evidence(line))
     ]
     named = (*read_evidence(data.get("explanation", "")), *concepts)
-    kinds = [item.kind for item in named if item != EMPTY_ROAD]
-    scene = Scene(dict.fromkeys((*kinds, *(question.kinds if question else ())), Features()))
+    known = {item.kind for item in named} | set(question.kinds if question else ())
     written = []
     for concept in concepts:
-        change = choose_change(concept, question, scene)
-        scene = revise(scene, change)
+        change = choose_change(concept, question, known)
+        if change.action == "replace" and change.new:
+            known.add(change.new)
         written.append(instruct(change)._asdict())
     return written
 

@@ -4,6 +4,8 @@ Edits stay within the built-in world and plausible there (a traffic light is red
 leave the question askable, and bring in nothing that is already there.
 """
 
+from collections.abc import Set
+
 from stages.models.demo.changes import Change, say_change
 from stages.models.demo.world import (
     EMPTY_ROAD,
@@ -12,7 +14,6 @@ from stages.models.demo.world import (
     VEHICLES,
     Evidence,
     Question,
-    Scene,
     is_identity_question,
 )
 from stages.models.replies import Parts
@@ -39,8 +40,12 @@ _OTHER_FACING = {"left": "right", "right": "left"}
 _GROUPS = {"pet": PETS, "ahead": VEHICLES, "left_of": ("plant", "lamp", "ball", "pumpkin", "chest")}
 
 
-def choose_change(concept: Evidence, question: Question | None, scene: Scene) -> Change:
-    """Choose the edit that contradicts a concept, given what is known to be in the scene."""
+def choose_change(concept: Evidence, question: Question | None, known: Set[str]) -> Change:
+    """Choose the edit that contradicts a concept.
+
+    ``known`` are the kinds that are, or once were, in the scene: none of them is brought in, since
+    that would make a second one, or undo an earlier edit.
+    """
     kind, value = concept.kind, concept.value or ""
     match concept.aspect:
         case "colour":
@@ -53,18 +58,18 @@ def choose_change(concept: Evidence, question: Question | None, scene: Scene) ->
         case "presence":
             if concept == EMPTY_ROAD:
                 return Change("add", "pedestrian")
-            substitute = _substitute(kind, question, scene)
+            substitute = _substitute(kind, question, known)
             if substitute is None:
                 return Change("remove", kind)
             return Change("replace", kind, None, substitute)
 
 
-def _substitute(kind: str, question: Question | None, scene: Scene) -> str | None:
+def _substitute(kind: str, question: Question | None, known: Set[str]) -> str | None:
     """What can take a thing's place where the question asks what is there, or None: remove it."""
     if question is None or not is_identity_question(question):
         return None
     candidates = (REPLACEMENTS.get(kind), *_GROUPS[question.family])
-    return next((k for k in candidates if k and k != kind and k not in scene.things), None)
+    return next((k for k in candidates if k and k not in known), None)
 
 
 def instruct(change: Change) -> Parts:

@@ -221,6 +221,7 @@ def test_the_target_sees_what_is_directly_left() -> None:
         ("apple", (480, 290, 570, 380)),
     ):
         pixels = paint.stamp(pixels, paint.Look(kind, "purple", "plain"), box)
+    pixels = paint.stamp(pixels, paint.Look("bird", "red", facing="left"), (200, 40, 290, 120))
     question = "Which object stands immediately left of the chest in Norbeck?"
     answer, explanation = interview(TARGETS["looks"], question, Picture.of(pixels))
     assert (answer, explanation) == ("It is the lamp.", "I went by the lamp.")
@@ -288,6 +289,13 @@ def test_words_beyond_the_vocabulary_give_no_concept() -> None:
     assert read_concepts(ask(DemoExtractor(), "concepts", **base, k=2), 2) == ()
 
 
+def test_a_chain_makes_no_second_one_and_undoes_nothing() -> None:
+    question = compose("pet", 0, np.random.default_rng(0)).question
+    first, second = chain(question, "A cat and a dog.", "I went by the cat and the dog.")
+    assert "replace the cat with a bird" in first
+    assert "replace the dog with a fish" in second
+
+
 @pytest.mark.parametrize(
     ("instruction", "edit"),
     [
@@ -352,6 +360,20 @@ def test_edits_are_taken_together() -> None:
     assert judged(DemoJudge(), "It is autumn.", "The pumpkin.", edits=both) == (0, 0, 1)
     green = "I went by the green colour of the tree, there is no pumpkin."
     assert judged(DemoJudge(), "It is summer.", green, edits=both) == (1, 1, 5)
+
+
+def test_a_road_is_empty_until_someone_comes_and_after_she_went() -> None:
+    base = {
+        "question": "May the ego vehicle drive on at this crossing in Norbeck?",
+        "original_answer": "Yes, it can go on.",
+        "original_explanation": "The green colour of the traffic light and the empty road.",
+    }
+    came = "1. add a pedestrian on the road"
+    went = f"{came}\n2. remove the pedestrian"
+    judge = DemoJudge()
+    assert judged(judge, "No, it has to stop.", "The pedestrian.", **base, edits=came) == (1, 1, 5)
+    assert judged(judge, "Yes, it can.", "The empty road.", **base, edits=came) == (0, 0, 1)
+    assert judged(judge, "Yes, it can.", "The empty road.", **base, edits=went) == (1, 1, 5)
 
 
 def test_words_of_the_target_do_not_vote() -> None:
