@@ -57,7 +57,7 @@ class Studio:
                 rows.append(row)
                 if row.status is Status.OK:
                     accepted = edited
-                if row.status is Status.OK or row.edited is None and _is_final(row.status):
+                if row.status is Status.OK or (row.edited is None and _is_final(row.status)):
                     break
             current = accepted or current
             broken = accepted is None and self.chain.on_rejection == "stop"

@@ -1,8 +1,8 @@
 """Judge: do the new answer and explanation fit the edited image? (PROTOCOL section 6)
 
-Reads what was asked, edited and answered. Writes `judgements.jsonl`: a row is one judge's verdict on
-one accepted edit, one replicate: AC, EF and their product, and the grade of a separate judgement on
-the rubric. A reply that can't be read scores nothing; the row says why.
+Reads what was asked, edited and answered. Writes `judgements.jsonl`: a row is one judge's verdict
+on one accepted edit, one replicate: AC, EF and their product, and the grade of a separate judgement
+on the rubric. A reply that can't be read scores nothing; the row says why.
 """
 
 import asyncio

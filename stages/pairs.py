@@ -1,8 +1,8 @@
 """Pairs: the gate alone, on photographs and edits that were made elsewhere.
 
 Reads a folder of pairs, with labels where it has them. Writes `attempts.jsonl` (a row is one pair,
-measured and accepted or rejected as an attempt of `edit` would be), `images/`, and `agreement.json`:
-how often the gate says what the annotator said, with a Wilson interval. No target, extractor or
+measured and accepted or rejected as an attempt of `edit` would be), `images/`, `agreement.json`: how
+often the gate says what the annotator said, with a Wilson interval. No target, extractor or
 judge takes part; where a pair is not labelled, the extractor reads its instruction.
 """
 

@@ -18,7 +18,7 @@ change of the whole picture, which no local edit can be: they count as ``modify`
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,10 +110,10 @@ class PairFolder:
             original,
             edited,
             instruction,
-            edit_type=edit_type,
+            edit_type=cast(EditType, edit_type),
             target=recorded.text_field(at, said, "target"),
             boxes=read_boxes(at, [said["box"]] if "box" in said else None),
-            valid=valid,
+            valid=cast(Valid, valid),
             label_reason=said.get("reason"),
         )
 

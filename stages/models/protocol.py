@@ -38,7 +38,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def identity(self) -> Mapping[str, Any]:
-        """All that names this model and shapes its replies, as JSON: provider, base URL, id, options.
+        """What names this model and shapes its replies, as JSON: provider, base URL, id, options.
 
         It becomes part of the store's key: two adapters with equal identities must be
         exchangeable, and no secret or path of the machine may be in it.

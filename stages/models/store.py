@@ -259,7 +259,7 @@ def main(arguments: list[str]) -> int:
             case ["import", file]:
                 print(f"{Store.open().import_from(Path(file))} new replies imported from {file}")
             case ["count"]:
-                print(sum(1 for _ in Store.open().keys()))
+                print(len(list(Store.open().keys())))
             case _:
                 print(f"usage: {main.__doc__}", file=sys.stderr)
                 return 2

@@ -1,4 +1,4 @@
-"""From YAML to models: `_target_` and its values make an adapter, and errors say how to mend them."""
+"""From YAML to models: `_target_` and its values make an adapter; errors say how to mend them."""
 
 import difflib
 import importlib

@@ -1,4 +1,4 @@
-"""Where artefacts lie: `data/<stage>/<cell>`, the cell named by the axes that the stage depends on."""
+"""Where artefacts lie: `data/<stage>/<cell>`, named by the axes that the stage depends on."""
 
 from pathlib import Path
 

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,7 +135,7 @@ def clone_of(workspace: Workspace, target: Path) -> Workspace:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, Outcome]]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Outcome]:
     """A workspace in which the small study has run from nothing, and what that printed.
 
     Tests take a copy of it before they change anything.
@@ -144,7 +143,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspa
     workspace = fresh(tmp_path_factory.mktemp("finished") / "edct")
     outcome = workspace.repro()
     workspace.commit()
-    yield workspace, outcome
+    return workspace, outcome
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.conftest import Outcome, Workspace
+from tests.pipeline.conftest import Workspace
 
 pytestmark = pytest.mark.pipeline
 
@@ -41,7 +41,8 @@ AXES = {
 
 
 def arguments(cell: tuple[str, ...]) -> list[str]:
-    return [part for axis, name in zip(AXES[len(cell)], cell, strict=True) for part in (f"--{axis}", name)]
+    named = zip(AXES[len(cell)], cell, strict=True)
+    return [part for axis, name in named for part in (f"--{axis}", name)]
 
 
 def content(folder: Path) -> dict[str, bytes]:

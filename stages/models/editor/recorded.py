@@ -60,7 +60,7 @@ class RecordedEditor(Editor):
     async def edit(
         self, picture: Picture, instruction: str, *, seed: int, attempt: int
     ) -> EditedImage:
-        """The recorded image; a row that names instruction and attempt goes before one that doesn't."""
+        """The recorded image; rows that name instruction and attempt go before others."""
         image, wording = recorded.pixel_digest(picture.pixels), recorded.normal(instruction)
         for key in (
             (image, wording, attempt),
