@@ -20,7 +20,7 @@ ALLOWED = {
     "stats": set(),
     "models": {"records", "imaging"},
     "benchmarks": {"records", "imaging", "models"},
-    "reporting": {"records", "stats", "imaging"},
+    "reporting": {"records", "imaging", "models", "workflow"},
     "workflow": {"records", "imaging", "models"},
 }
 
