@@ -14,8 +14,9 @@ import asyncio
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,8 +36,8 @@ from stages.records.attempt import Box
 from stages.records.errors import UserError
 
 SECTION = Path(__file__).parents[1] / "conf" / "verify.yaml"
-SSIM_GRID = (0.2, 0.3, 0.4, 0.5, 0.6)
-PIXEL_GRID = (0.06, 0.08, 0.10, 0.12, 0.15, 0.18)
+SSIM_GRID = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+PIXEL_GRID = (0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.10, 0.12)
 
 
 class Taus(NamedTuple):
@@ -179,7 +180,7 @@ def tune(prepared: Sequence[Prepared], settings: Settings, taus: Taus) -> Settin
     """Choose the two thresholds of change on the tuning half.
 
     Real and planted edits weigh the same however many there are. Of settings that agree equally
-    well, the middle of the plateau is taken: it has most neighbours that agree as well.
+    well, the one nearest to the middle of them is taken.
     """
     half = [item for item in prepared if item.tuned]
     grid: dict[tuple[int, int], float] = {}
@@ -195,22 +196,17 @@ def tune(prepared: Sequence[Prepared], settings: Settings, taus: Taus) -> Settin
             f"  ssim {structure:.2f}  pixel {pixel:.2f}  " + "  ".join(f"{s:.3f}" for s in shares)
         )
 
-    def neighbourhood(at: tuple[int, int]) -> float:
-        around = [
-            grid.get((at[0] + di, at[1] + dj), 0.0) for di, dj in product((-1, 0, 1), repeat=2)
-        ]
-        return sum(around) / len(around)
-
-    i, j = max(grid, key=lambda at: (round(grid[at], 6), neighbourhood(at)))
+    best = [at for at in grid if round(grid[at], 6) == round(max(grid.values()), 6)]
+    centre = np.mean(best, axis=0)
+    i, j = min(best, key=lambda at: float(np.hypot(*(np.array(at) - centre))))
     return replace(settings, ssim_threshold=SSIM_GRID[i], pixel_threshold=PIXEL_GRID[j])
 
 
 def report(prepared: Sequence[Prepared], settings: Settings, taus: Taus) -> None:
     """Print agreement with its interval, then every disagreement."""
     rows = agreements(prepared, settings, taus)
-    print(
-        "\n| edits | half | agree | of | share | 95 % Wilson |\n| --- | --- | --- | --- | --- | --- |"
-    )
+    print("\n| edits | half | agree | of | share | 95 % Wilson |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for origin in ("planted", "real"):
         for half, wanted in (("tuning", (True,)), ("held out", (False,)), ("all", (True, False))):
             hits = [ok for p, _, ok in rows if p.case.origin == origin and p.tuned in wanted]
@@ -266,12 +262,13 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="try a value")
     options = parser.parse_args()
     settings, taus = read_section(SECTION)
-    types = {field.name: field.type for field in fields(Settings)}
-    for assignment in options.set:
-        name, _, value = assignment.partition("=")
-        if name not in types:
-            raise UserError("--set", f"there is no setting {name!r}", f"Choose of {list(types)}.")
-        settings = replace(settings, **{name: int(value) if types[name] is int else float(value)})
+    section = dict(assignment.split("=", 1) for assignment in options.set)
+    try:
+        settings = Settings.from_section(
+            {**asdict(settings), **{key: yaml.safe_load(text) for key, text in section.items()}}
+        )
+    except ValueError as error:
+        raise UserError("--set", str(error), f"The fields are those of {SECTION.name}.") from None
 
     cv2.setNumThreads(1)
     cases = list(planted(seed=options.seed))
@@ -285,9 +282,7 @@ def main() -> None:
     ]
     if options.tune:
         settings = tune(prepared, settings, taus)
-        print(
-            f"chosen: ssim_threshold {settings.ssim_threshold}, pixel_threshold {settings.pixel_threshold}"
-        )
+        print(f"chosen: ssim {settings.ssim_threshold}, pixel {settings.pixel_threshold}")
     report(prepared, settings, taus)
     if options.panels is not None:
         options.panels.mkdir(parents=True, exist_ok=True)
@@ -298,4 +293,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        sys.exit(str(error))

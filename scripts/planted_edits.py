@@ -127,8 +127,8 @@ def blend(below: Pixels, above: Pixels, alpha: NDArray[np.float32]) -> Pixels:
 def recoloured(pixels: Pixels, rng: np.random.Generator) -> Pixels:
     """Another hue at the same value; grey surfaces are tinted."""
     hsv = cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV).astype(np.int32)
-    hsv[..., 0] = (hsv[..., 0] + int(rng.integers(50, 130))) % 180
-    hsv[..., 1] = np.maximum(hsv[..., 1], int(rng.integers(110, 180)))
+    hsv[..., 0] = (hsv[..., 0] + int(rng.integers(20, 130))) % 180
+    hsv[..., 1] = np.maximum(hsv[..., 1], int(rng.integers(60, 180)))
     hsv[..., 2] = np.maximum(hsv[..., 2], 60)
     return np.asarray(cv2.cvtColor(hsv.astype(np.uint8), cv2.COLOR_HSV2RGB), dtype=np.uint8)
 
@@ -140,7 +140,8 @@ def textured(pixels: Pixels, rng: np.random.Generator) -> Pixels:
     angle, period = rng.uniform(0, np.pi), rng.uniform(6, 14)
     wave = np.sin(2 * np.pi * (xs * np.cos(angle) + ys * np.sin(angle)) / period)
     smooth = cv2.GaussianBlur(pixels, (0, 0), 4).astype(np.float32)
-    return np.clip(smooth + 45 * wave[..., None], 0, 255).astype(np.uint8)
+    striped = smooth + rng.uniform(15, 45) * wave[..., None]
+    return np.asarray(np.clip(striped, 0, 255), dtype=np.uint8)
 
 
 def edit(
@@ -212,8 +213,9 @@ def resized(pixels: Pixels, rng: np.random.Generator) -> Pixels:
 def toned(pixels: Pixels, rng: np.random.Generator) -> Pixels:
     """A little softer, brighter or darker, as generative editors return what they keep."""
     soft = cv2.GaussianBlur(pixels, (0, 0), rng.uniform(0.4, 0.8)).astype(np.float32)
-    gain = rng.uniform(0.97, 1.03, 3)
-    return np.clip(np.rint(soft * gain + rng.uniform(-4, 4, 3)), 0, 255).astype(np.uint8)
+    gain = rng.uniform(0.95, 1.05, 3)
+    shaded = np.rint(soft * gain + rng.uniform(-4, 4, 3))
+    return np.asarray(np.clip(shaded, 0, 255), dtype=np.uint8)
 
 
 NUISANCES: dict[str, tuple[Callable[[Pixels, np.random.Generator], Pixels], ...]] = {
@@ -245,9 +247,9 @@ def fault(
         donor = others[int(rng.integers(len(others)))].pixels
         other = cv2.resize(donor, (pixels.shape[1], pixels.shape[0]))
         return blend(np.asarray(other, dtype=np.uint8), edited, soft_ellipse(pixels.shape, box))
-    # "spill": the recolouring runs over half to all of the picture beside the target.
+    # "spill": the recolouring runs over two fifths to nine tenths of the picture beside the target.
     height, width = pixels.shape[:2]
-    share = rng.uniform(0.5, 0.9)
+    share = rng.uniform(0.4, 0.9)
     spilt = recoloured(pixels, rng)
     out = edited.copy()
     if rng.random() < 0.5:
