@@ -1,0 +1,46 @@
+"""Keys: read from the environment, shown nowhere."""
+
+import os
+
+from stages.records.errors import UserError
+
+MASK = "[key]"
+
+
+class Secret:
+    """The key of a provider, by the name of its environment variable.
+
+    Parameters
+    ----------
+    variable : str or None
+        The variable; None for a server that asks for no key.
+    provider : str
+        Whose key it is, for the error.
+
+    Raises
+    ------
+    UserError
+        If the variable is unset or empty, except in replay, where nothing is sent.
+    """
+
+    def __init__(self, variable: str | None, provider: str) -> None:
+        self.variable, self.provider = variable, provider
+        self._value = os.environ.get(variable, "").strip() if variable else ""
+        if variable and not self._value and os.environ.get("EDCT_REPLAY", "0") != "1":
+            raise UserError(
+                f"environment variable {variable}",
+                f"is not set, and {provider} needs a key",
+                f"`export {variable}=…`, or answer from the store alone with EDCT_REPLAY=1.",
+            )
+
+    @property
+    def value(self) -> str | None:
+        """The key itself, for a header and for nothing else."""
+        return self._value or None
+
+    def scrub(self, text: str) -> str:
+        """A text without the key, for whatever a provider echoes."""
+        return text.replace(self._value, MASK) if self._value else text
+
+    def __repr__(self) -> str:
+        return f"Secret({self.variable!r})"
