@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stages.benchmarks.protocol import Benchmark
-from stages.models.protocol import Chat, Detector, Editor, Segmenter
+from stages.models.protocol import Adapter, Chat, Detector, Editor, Segmenter
 from stages.records.errors import UserError
 from stages.records.score import Cell
 from stages.workflow import adapters, cells, prompts
@@ -52,9 +52,9 @@ def check_adapters(params: Mapping[str, Any]) -> None:
     for group, kind in KINDS.items():
         for name in params.get(f"{group[:-1]}_names", []):
             key = f"{group}.{name}"
-            adapters.check(adapters.lookup(params, key), key, kind)
-    for key, kind in (("detector", Detector), ("segmenter", Segmenter)):
-        adapters.check(adapters.lookup(params, key), key, kind)
+            _try(params, key, kind)
+    _try(params, "detector", Detector)
+    _try(params, "segmenter", Segmenter)
     for name in params.get("benchmarks") or {}:
         key = f"benchmarks.{name}"
         adapters.check(adapters.lookup(params, key), key, Benchmark)
@@ -62,6 +62,12 @@ def check_adapters(params: Mapping[str, Any]) -> None:
         raise UserError(
             "params.yaml: benchmarks", "is empty", "Choose one, e.g. `-S benchmark=[demo]`."
         )
+
+
+def _try(params: Mapping[str, Any], key: str, kind: type[Adapter]) -> None:
+    """Check that a model can be made; make it, to have its values checked, unless that is heavy."""
+    if not adapters.check(adapters.lookup(params, key), key, kind).heavy:
+        adapters.build(params, key, kind)
 
 
 def check_prompts(root: Path, params: Mapping[str, Any]) -> None:

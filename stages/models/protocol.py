@@ -36,6 +36,9 @@ class Adapter(ABC):
     durable: ClassVar[bool] = True
     """Whether a reply is worth a flush to the disk (paid or slow), or can be made again at once."""
 
+    heavy: ClassVar[bool] = False
+    """Whether making one loads weights, so that it is only made where it is used."""
+
     @abstractmethod
     def identity(self) -> Mapping[str, Any]:
         """What names this model and shapes its replies, as JSON: provider, base URL, id, options.
@@ -67,6 +70,9 @@ class Conversation:
     """Tells apart repeated samples of one request; otherwise without meaning to the model."""
     reply_schema: Mapping[str, Any] | None = None
     """JSON schema that the reply is to follow, for models that offer structured output."""
+    sample: str | None = None
+    """Id of the sample that this is about. No model sees it, and it is no part of the request, but
+    for adapters that hold replies by sample (`Chat.by_sample`)."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,9 @@ class Completion:
 
 class Chat(Adapter):
     """A model that continues a conversation. Targets, extractors and judges are chat models."""
+
+    by_sample: bool = False
+    """Whether a reply depends on the conversation's sample: only of what is recorded."""
 
     @abstractmethod
     async def complete(self, conversation: Conversation) -> Completion:

@@ -18,8 +18,9 @@ def build(params: Mapping[str, Any], key: str, kind: type[A]) -> A:
     values = {name: value for name, value in config.items() if name != "_target_"}
     try:
         made = constructor(**values)
-    except UserError:
-        raise
+    except UserError as error:
+        where = f"params.yaml: {key}"
+        raise UserError(where, f"{error.where}: {error.what}", error.remedy) from None
     except ImportError as error:
         raise UserError(
             f"params.yaml: {key}",
