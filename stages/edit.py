@@ -79,7 +79,7 @@ class Studio:
             returned = await calls.edit(
                 self.editor, source, row.instruction, seed=self.seed, attempt=number
             )
-            height, width = returned.value.shape[:2]
+            height, width = returned.value.pixels.shape[:2]
             row = row.model_copy(
                 update={
                     "returned_width": width,

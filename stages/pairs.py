@@ -80,7 +80,7 @@ def run(root: Path, params: Mapping[str, Any], *, pair: str) -> None:
                     text, replies.read_edit, schema=replies.EDIT_SCHEMA, max_tokens=max_tokens
                 )
                 row = row.model_copy(update={**read.value.value._asdict(), "calls": (read.note,)})
-            edited = verifier.fit(pair.edited, source)
+            edited = verifier.fit(Picture.of(pair.edited), source)
             if edited is None:
                 raise CallError(Status.SIZE_MISMATCH, "the aspect ratios differ")
             row = row.model_copy(update={"edited": edited.save(images)})

@@ -46,7 +46,7 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
     """
     if not data:
         raise ImageError("the file is empty")
-    if _is_plain_png(data):
+    if is_plain_png(data):
         width, height = struct.unpack(">II", data[16:24])
         _check_size(width, height, max_pixels)
         if data.endswith(_PNG_END):
@@ -87,7 +87,7 @@ def encode_png(pixels: NDArray[np.uint8]) -> bytes:
 _PNG_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
 
 
-def _is_plain_png(data: bytes) -> bool:
+def is_plain_png(data: bytes) -> bool:
     """PNG, 8 bits, grey or RGB, and nothing in its head that changes what is seen."""
     if not (data.startswith(_PNG_SIGNATURE) and data[12:16] == b"IHDR" and len(data) > 29):
         return False

@@ -85,6 +85,7 @@ class Calls:
             "seed": conversation.seed,
             "replicate": conversation.replicate,
             "schema": conversation.reply_schema,
+            **({"sample": conversation.sample} if model.by_sample else {}),
         }
 
         async def call() -> Stored:
@@ -98,8 +99,8 @@ class Calls:
 
     async def edit(
         self, editor: Editor, picture: Picture, instruction: str, *, seed: int, attempt: int
-    ) -> Answered[NDArray[np.uint8]]:
-        """Edit a picture; the reply is the returned image as ``(H, W, 3)`` RGB, in its own size."""
+    ) -> Answered[Picture]:
+        """Edit a picture; the reply is the returned image, upright RGB, in its own size."""
         request = {
             "kind": "edit",
             "model": dict(editor.identity()),
@@ -120,7 +121,7 @@ class Calls:
             return _stored({}, edited.usage, image=edited.data)
 
         return await self._through(
-            "editor", editor, request, call, lambda stored: codec.decode(stored.blobs["image"])
+            "editor", editor, request, call, lambda stored: Picture.read(stored.blobs["image"])
         )
 
     async def detect(

@@ -31,6 +31,11 @@ class Picture:
         return pixels
 
     @classmethod
+    def read(cls, data: bytes) -> "Picture":
+        """Make a picture of an image file; plain PNG stays as it is, all else is written anew."""
+        return cls(data) if codec.is_plain_png(data) else cls.of(codec.decode(data))
+
+    @classmethod
     def of(cls, pixels: NDArray[np.uint8]) -> "Picture":
         """Make a picture of ``(H, W, 3)`` RGB or ``(H, W)`` grey pixels."""
         return cls(codec.encode_png(pixels))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stages.imaging import codec, localization, mask, size
 from stages.imaging.settings import Settings
@@ -85,18 +84,20 @@ class Verifier:
         shown = Picture.of(dilated.astype(np.uint8) * 255)
         return Grounding(boxes, shown, (*notes, segmented.note))
 
-    def fit(self, returned: NDArray[np.uint8], source: Picture) -> Picture | None:
+    def fit(self, returned: Picture, source: Picture) -> Picture | None:
         """What an editor returned, in the source's size; None where the aspect ratio differs."""
+        if returned.pixels.shape == source.pixels.shape:
+            return returned
         fitted = size.fit(
-            returned, source.pixels.shape, aspect_tolerance=self.settings.aspect_tolerance
+            returned.pixels, source.pixels.shape, aspect_tolerance=self.settings.aspect_tolerance
         )
         return None if fitted is None else Picture.of(fitted)
 
     async def judge(self, source: Picture, edited: Picture, grounding: Grounding) -> Verdict:
         """Measure the pair and hold it against the thresholds."""
-        inside = grounding.mask.pixels[..., 0] > 127
 
         def compute() -> tuple[dict[str, Any], bytes]:
+            inside = grounding.mask.pixels[..., 0] > 127
             found = localization.localize(
                 source.pixels, edited.pixels, inside, settings=self.settings
             )
