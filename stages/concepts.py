@@ -60,6 +60,7 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
                 partial(replies.read_concepts, k=k),
                 schema=replies.CONCEPTS_SCHEMA,
                 max_tokens=max_tokens,
+                sample=answer.sample_id,
             )
         except CallError as error:
             return _none(answer, error.status, error.reason)

@@ -67,6 +67,7 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
                 partial(replies.read_instructions, n=n),
                 schema=replies.INSTRUCTIONS_SCHEMA,
                 max_tokens=max_tokens,
+                sample=found.sample_id,
             )
             read = [
                 await clerk.ask(
@@ -74,6 +75,7 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
                     replies.read_edit,
                     schema=replies.EDIT_SCHEMA,
                     max_tokens=max_tokens,
+                    sample=found.sample_id,
                 )
                 for parts in written.value.value
             ]

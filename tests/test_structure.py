@@ -22,6 +22,7 @@ ALLOWED = {
     "benchmarks": {"records", "imaging", "models"},
     "reporting": {"records", "imaging", "models", "workflow"},
     "workflow": {"records", "imaging", "models"},
+    "exchange": {"records", "imaging", "models", "benchmarks", "workflow"},
 }
 
 

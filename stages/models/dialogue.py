@@ -103,6 +103,7 @@ class Clerk:
         schema: Mapping[str, Any],
         max_tokens: int,
         replicate: int = 0,
+        sample: str | None = None,
     ) -> Answered[ChatReply[T]]:
         """Ask, and read the reply; raise CallError where there is none that can be read."""
         conversation = Conversation(
@@ -111,6 +112,7 @@ class Clerk:
             seed=self.seed,
             replicate=replicate,
             reply_schema=schema,
+            sample=sample,
         )
         return await self.calls.chat(self.role, self.model, conversation, read, self.repair)
 

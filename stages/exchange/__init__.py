@@ -1,0 +1,1 @@
+"""Runs that travel: a finished study as an EDCT-Bench artefact, and back (docs/edct_bench.md)."""
