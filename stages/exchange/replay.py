@@ -49,10 +49,10 @@ def check(folder: Path) -> Artefact:
     for row in artefact.read(SAMPLES):
         sample = row.record
         samples[sample.id] = sample
-        shown = artefact.picture(row, "picture", sample.image)
-        if shown.pixels.shape[:2] != (sample.height, sample.width):
+        picture = artefact.picture(row, "picture", sample.image)
+        if picture.pixels.shape[:2] != (sample.height, sample.width):
             raise UserError(str(row.place), "the picture has another size", "Export again.")
-        _check_digest(row, "pixels", shown.pixels)
+        _check_digest(row, "pixels", picture.pixels)
     for row in artefact.read(EDITS):
         _check_edit(artefact, row)
     for table in TABLES:
@@ -61,6 +61,9 @@ def check(folder: Path) -> Artefact:
             if id is not None and id not in samples:
                 raise UserError(str(row.place), f"there is no sample {id[:60]!r}", "Export again.")
             _check_cell(artefact.provenance, row)
+            shown = row.record.source if table is EDITS else getattr(row.record, "image", None)
+            if shown is not None:
+                lookup.pixels_of(artefact, row, shown)
     for judge in artefact.provenance.names("judge"):
         for _ in lookup.cases(artefact, judge):
             pass

@@ -81,7 +81,8 @@ class Artefact:
     @classmethod
     def open(cls, folder: str) -> "Artefact":
         """The artefact in a folder; several adapters of one process share what was read."""
-        return _opened(Path(folder).expanduser())
+        path = Path(folder).expanduser()
+        return _opened(path, path.resolve())
 
     def rows(self, table: Table) -> tuple[Row, ...]:
         """All rows of a table in order, without their pictures."""
@@ -162,7 +163,7 @@ class Artefact:
 
 
 @lru_cache(maxsize=4)
-def _opened(folder: Path) -> Artefact:
+def _opened(folder: Path, place: Path) -> Artefact:
     return Artefact(folder)
 
 
