@@ -1,206 +1,114 @@
-"""Score: every planned intervention with its fate, and estimates with intervals (section 6).
+"""Score: every planned intervention with its fate, estimates with intervals, and what follows.
 
-Reads what all stages wrote for the cells of this study, and no others. Writes
-`interventions.jsonl` (a row is one planned edit of one sample in one cell: scored, or lost at a
-stage for a reason) and `estimates.jsonl` (a row is a number that a table prints). A sample is the
-unit of resampling; its edits travel together. What was not scored is missing, never 0.
+Reads what all stages wrote for the cells of this study, and no others, and people's judgements in
+`data/annotations`. Writes a file of rows for each kind of finding: `interventions.jsonl` (a row is
+one planned edit of one sample in one cell: scored, or lost at a stage for a reason),
+`estimates.jsonl` (PROTOCOL section 6) and the rest of `findings` below. A sample is the unit of
+resampling; its edits travel together. What was not scored is missing, never 0.
 """
 
 import json
-import zlib
-from collections.abc import Iterator, Mapping
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
-
+from stages.analysis import agreement, attrition, comparisons, estimates, people, thresholds
+from stages.analysis.fates import Trail, follow
+from stages.analysis.measures import Resampling
 from stages.records import jsonl
+from stages.records.annotation import read_annotations
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
-from stages.records.base import Status
+from stages.records.base import Record, Status
 from stages.records.concept import ConceptList
 from stages.records.instruction import InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
-from stages.records.score import Cell, Estimate, Intervention
-from stages.stats.estimates import Estimand, estimate
+from stages.records.score import Cell, Intervention
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.runner import main
 
-METRICS = ("ac", "ef", "ccs_binary", "ccs_graded")
-ESTIMANDS: tuple[Estimand, ...] = ("sample_mean", "intervention_mean")
+R = TypeVar("R", bound=Record)
 
 
-def fates(folders: Folders, cell: Cell, samples: list[Sample]) -> Iterator[Intervention]:
-    """Follow every sample of a cell to where each of its interventions was scored or lost."""
-    before = {a.sample_id: a for a in jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)}
-    found = {
-        c.sample_id: c for c in jsonl.read(folders.concepts(cell) / "concepts.jsonl", ConceptList)
-    }
-    chains = {
-        c.sample_id: c
-        for c in jsonl.read(folders.instructions(cell) / "instructions.jsonl", InstructionChain)
-    }
-    attempts = jsonl.read(folders.edit(cell) / "attempts.jsonl", Attempt)
-    steps = {
-        step: list(rows) for step, rows in groupby(attempts, lambda a: (a.sample_id, a.position))
-    }
-    after = {
-        (a.sample_id, a.position): a
-        for a in jsonl.read(folders.requery(cell) / "answers.jsonl", Answer)
-    }
-    verdicts: dict[tuple[str, int], list[Judgement]] = {}
-    for verdict in jsonl.read(folders.judge(cell) / "judgements.jsonl", Judgement):
-        verdicts.setdefault((verdict.sample_id, verdict.position), []).append(verdict)
+def read_trails(folders: Folders, cells: Sequence[Cell]) -> dict[Cell, Trail]:
+    """Read what every stage wrote about every cell; what cells share is read once."""
 
-    for sample in samples:
-        blank = Intervention(
-            cell=cell,
-            sample_id=sample.id,
-            domain=sample.domain,
-            position=0,
-            stage="judge",
-            status=Status.OK,
+    @cache
+    def rows(path: Path, model: type[R]) -> list[R]:
+        return jsonl.read(path, model)
+
+    return {
+        cell: Trail(
+            baseline=rows(folders.baseline(cell) / "answers.jsonl", Answer),
+            concepts=rows(folders.concepts(cell) / "concepts.jsonl", ConceptList),
+            chains=rows(folders.instructions(cell) / "instructions.jsonl", InstructionChain),
+            attempts=rows(folders.edit(cell) / "attempts.jsonl", Attempt),
+            answers=rows(folders.requery(cell) / "answers.jsonl", Answer),
+            judgements=rows(folders.judge(cell) / "judgements.jsonl", Judgement),
         )
-        early = _lost_early(blank, before[sample.id], found[sample.id], chains[sample.id])
-        if early is not None:
-            yield early
-            continue
-        for step in chains[sample.id].steps:
-            key = sample.id, step.position
-            yield _fate(blank, steps[key], after.get(key), verdicts.get(key, []))
-
-
-def _lost_early(
-    blank: Intervention, before: Answer, found: ConceptList, chain: InstructionChain
-) -> Intervention | None:
-    for stage, row in (("baseline", before), ("concepts", found), ("instructions", chain)):
-        if row.status is not Status.OK:
-            return blank.model_copy(
-                update={"stage": stage, "status": row.status, "reason": row.reason}
-            )
-    return None
-
-
-def _fate(
-    blank: Intervention, tried: list[Attempt], after: Answer | None, verdicts: list[Judgement]
-) -> Intervention:
-    last = tried[-1]
-    row = blank.model_copy(
-        update={"position": last.position, "attempts": sum(a.attempt > 0 for a in tried)}
-    )
-    if last.status is not Status.OK:
-        return _lost(row, "edit", last.status, last.reason)
-    if after is None or after.status is not Status.OK:
-        status, reason = (after.status, after.reason) if after else (Status.NOT_REACHED, None)
-        return _lost(row, "requery", status, reason)
-    binary = [v for v in verdicts if v.status is Status.OK]
-    graded = [v.ccs_graded for v in verdicts if v.ccs_graded is not None]
-    scores = {
-        "ac": _mean([v.answer_consistent for v in binary]),
-        "ef": _mean([v.explanation_faithful for v in binary]),
-        "ccs_binary": _mean([v.ccs_binary for v in binary]),
-        "ccs_graded": _mean(graded),
+        for cell in cells
     }
-    row = row.model_copy(update=scores)
-    if not binary:
-        first = verdicts[0] if verdicts else None
-        status = first.status if first else Status.NOT_REACHED
-        return _lost(row, "judge", status, first.reason if first else None)
-    return row
 
 
-def _lost(row: Intervention, stage: str, status: Status, reason: str | None) -> Intervention:
-    return row.model_copy(update={"stage": stage, "status": status, "reason": reason})
-
-
-def _mean(values: list[Any]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def estimates(rows: list[Intervention], settings: parameters.ScoreSettings) -> Iterator[Estimate]:
-    """Estimate every metric of every cell: over all, by position, by domain."""
-    domains = sorted({row.domain for row in rows})
-    positions = sorted({row.position for row in rows if row.position > 0})
-    slices: list[tuple[str | None, int | None]] = [
-        (None, None),
-        *((None, position) for position in positions),
-        *((domain, None) for domain in domains),
-        *((domain, position) for domain in domains for position in positions),
-    ]
-    for cell in dict.fromkeys(row.cell for row in rows):
-        of_cell = [row for row in rows if row.cell == cell]
-        for domain, position in slices:
-            kept = [
-                row
-                for row in of_cell
-                if row.position > 0
-                and (domain is None or row.domain == domain)
-                and (position is None or row.position == position)
-            ]
-            for metric in METRICS:
-                for estimand in ESTIMANDS:
-                    yield _estimate(cell, metric, domain, position, estimand, kept, settings)
-
-
-def _estimate(
-    cell: Cell,
-    metric: str,
-    domain: str | None,
-    position: int | None,
-    estimand: Estimand,
-    rows: list[Intervention],
+def findings(
+    rows: Sequence[Intervention],
+    trails: Mapping[Cell, Trail],
+    labels: people.Labels,
+    n_samples: int,
+    gate: thresholds.Gate,
     settings: parameters.ScoreSettings,
-) -> Estimate:
-    scored = [(row.sample_id, s) for row in rows if (s := getattr(row, metric)) is not None]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(id for id, _ in scored))}
-    # Each estimate has its own stream, so that one more table changes no other number.
-    name = json.dumps([cell.model_dump(), metric, domain, position, estimand])
-    found = estimate(
-        np.array([score for _, score in scored], dtype=float),
-        np.array([numbers[id] for id, _ in scored], dtype=int),
-        rng=np.random.default_rng([settings.seed, zlib.crc32(name.encode())]),
-        estimand=estimand,
-        confidence=settings.confidence,
-        n_resamples=settings.resamples,
-    )
-    return Estimate(
-        cell=cell,
-        metric=metric,
-        domain=domain,
-        position=position,
-        estimand=estimand,
-        mean=_rounded(found.mean),
-        low=_rounded(found.low),
-        high=_rounded(found.high),
-        confidence=settings.confidence,
-        method=found.method,
-        n_samples=len(numbers),
-        n_interventions=len(scored),
-        n_planned=len(rows),
-    )
-
-
-def _rounded(value: float | None) -> float | None:
-    # The last bits of a sum depend on the processor; the twelfth digit of a share means nothing.
-    return None if value is None else round(value, 12)
+) -> dict[str, Iterable[Record]]:
+    """All that is concluded, by the name of its file."""
+    resampling = Resampling(settings.resamples, settings.confidence, settings.seed)
+    compared = list(comparisons.compare(rows, resampling))
+    valid = {cell: people.validity(labels, cell) for cell in trails}
+    return {
+        "estimates": estimates.estimate_cells(rows, resampling),
+        "runs": estimates.spread_over_runs(rows, resampling),
+        "comparisons": compared,
+        "ranks": comparisons.rank(rows, resampling),
+        "power": comparisons.plan_power(compared, n_samples, settings.gaps, settings.power),
+        "rates": attrition.rates(rows, trails, settings.confidence),
+        "bounds": attrition.bound(rows, resampling),
+        "sensitivity": thresholds.sweep(rows, trails, gate, valid, settings.confidence),
+        "judges": agreement.between_judges(trails, resampling),
+        "judge_scores": agreement.over_judges(rows, resampling),
+        "people": people.agreement_with_people(labels, rows, resampling),
+        "gate": people.gate_validity(labels, resampling),
+        "corrected": people.correct(labels, rows, resampling),
+    }
 
 
 def run(root: Path, params: Mapping[str, Any]) -> None:
     """Score the study."""
     folders = Folders(root)
     settings = parameters.section(params, "score", parameters.ScoreSettings)
+    chain = parameters.section(params, "chain", parameters.Chain)
+    used, _ = parameters.verification(params)
+    gate = thresholds.Gate(
+        settings.grid_tau_in,
+        settings.grid_tau_out,
+        (used.tau_in, used.tau_out),
+        chain.max_attempts,
+        chain.on_rejection,
+    )
     listing = json.loads((folders.plan / "cells.json").read_text(encoding="utf-8"))
+    trails = read_trails(folders, [Cell.model_validate(row) for row in listing])
     samples = jsonl.read(folders.prepare / "samples.jsonl", Sample)
-    rows = [
-        row for cell in map(Cell.model_validate, listing) for row in fates(folders, cell, samples)
-    ]
+    rows = [row for cell, trail in trails.items() for row in follow(cell, samples, trail)]
+    labels = people.match(read_annotations(folders.annotations), trails)
     jsonl.write(folders.score / "interventions.jsonl", rows)
-    jsonl.write(folders.score / "estimates.jsonl", list(estimates(rows, settings)))
+    for name, found in findings(rows, trails, labels, len(samples), gate, settings).items():
+        jsonl.write(folders.score / f"{name}.jsonl", found)
     scored = sum(row.status is Status.OK for row in rows)
-    print(f"score: {scored} of {len(rows)} interventions scored in {len(listing)} cells")
+    print(
+        f"score: {scored} of {len(rows)} interventions scored in {len(listing)} cells; "
+        f"{len(labels.rows)} human labels, {labels.n_elsewhere} about other studies, "
+        f"{labels.n_stale} out of date"
+    )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ ALLOWED = {
     "records": set(),
     "imaging": set(),
     "stats": set(),
+    "analysis": {"records", "stats"},
     "models": {"records", "imaging"},
     "benchmarks": {"records", "imaging", "models"},
     "reporting": {"records", "imaging", "models", "workflow"},

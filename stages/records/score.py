@@ -1,4 +1,8 @@
-"""Scores: every planned intervention with its fate, and estimates with intervals."""
+"""Scores: every planned intervention with its fate, and estimates with intervals.
+
+What else is concluded from the interventions (comparisons, agreement, thresholds …) is in
+`finding`.
+"""
 
 from stages.records.base import Record, Status
 
@@ -37,6 +41,8 @@ class Intervention(Record):
     """Why it was lost, where the status is not ok."""
     attempts: int = 0
     """How many attempts the editor made."""
+    edited: str | None = None
+    """SHA-256 of the PNG of the accepted edit; None where none was accepted."""
     ac: float | None = None
     """Answer consistency: 0 or 1, or the mean over replicates."""
     ef: float | None = None

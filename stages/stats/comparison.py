@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.stats import nct, norm
-from scipy.stats import t as student
+from scipy.special import nctdtr, ndtri
 
 from stages.stats.estimates import estimate
-from stages.stats.interval import FloatArray, IntArray, Interval
+from stages.stats.interval import FloatArray, IntArray, Interval, student_quantile
 from stages.stats.permutation import Test, sign_flip
 from stages.stats.resampling import as_scores, bootstrap, cluster_index, cluster_totals
 
@@ -210,11 +209,11 @@ def power(n: int, gap: float, sd: float, *, alpha: float = 0.05) -> float:
     gap, sd : float
         True mean and standard deviation of the per-sample difference; sd above 0.
     """
-    critical = float(student.isf(alpha / 2, n - 1))
+    critical = student_quantile(1 - alpha, n - 1)
     shift = abs(gap) / sd * np.sqrt(n)
     # The wrong tail is nothing far out, where scipy may answer NaN.
-    wrong_side = np.nan_to_num(nct.cdf(-critical, n - 1, shift))
-    return float(np.clip(nct.sf(critical, n - 1, shift) + wrong_side, 0, 1))
+    wrong_side = np.nan_to_num(nctdtr(n - 1, shift, -critical))
+    return float(np.clip(1 - nctdtr(n - 1, shift, critical) + wrong_side, 0, 1))
 
 
 def samples_needed(
@@ -231,7 +230,7 @@ def samples_needed(
         return SampleSize(None, "no number of samples tells equals apart", sd)
     if sd < TIE:
         return SampleSize(None, "the differences at hand do not vary", sd)
-    z = norm.isf(alpha / 2) + norm.ppf(target_power)
+    z = ndtri(1 - alpha / 2) + ndtri(target_power)
     high = max(2, ceil((z * sd / abs(gap)) ** 2))
     while power(high, gap, sd, alpha=alpha) < target_power:
         high = high + max(1, high // 16)

@@ -9,10 +9,16 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import t as student
 
 from stages.stats.estimates import Estimand, estimate
-from stages.stats.interval import BoolArray, FloatArray, Interval, normal_quantile, not_estimable
+from stages.stats.interval import (
+    BoolArray,
+    FloatArray,
+    Interval,
+    normal_quantile,
+    not_estimable,
+    student_quantile,
+)
 from stages.stats.permutation import Association, association
 from stages.stats.resampling import as_scores, bootstrap, cluster_totals, percentile_ends
 
@@ -230,7 +236,7 @@ def _t_ends(parts: _Parts, lam: float, confidence: float) -> tuple[float, float]
     label, shift = _influences(parts)
     n = int((parts.rows[:, 1] > 0).sum())
     error = np.sqrt(n / (n - 1) * ((label + lam * shift) ** 2).sum())
-    half = float(student.isf((1 - confidence) / 2, n - 1) * error)
+    half = student_quantile(confidence, n - 1) * float(error)
     mean = parts.label + lam * parts.shift
     return mean - half, mean + half
 

@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtr, ndtri
 
 from stages.stats.interval import (
     FloatArray,
@@ -17,6 +16,7 @@ from stages.stats.interval import (
     all_equal,
     normal_quantile,
     not_estimable,
+    student_quantile,
 )
 from stages.stats.resampling import (
     as_scores,
@@ -173,7 +173,7 @@ def _ratio(totals: FloatArray) -> FloatArray:
 
 def _t_ends(rows: FloatArray, confidence: float) -> tuple[float, float]:
     value, error = spread(rows)
-    half = float(student.isf((1 - confidence) / 2, len(rows) - 1)) * error
+    half = student_quantile(confidence, len(rows) - 1) * error
     return value - half, value + half
 
 
@@ -196,12 +196,12 @@ def _bca_ends(rows: FloatArray, draws: FloatArray, confidence: float) -> tuple[f
     share = ((draws < value).mean() + (draws <= value).mean()) / 2
     if not 0 < share < 1:
         return None
-    bias = norm.ppf(share)
+    bias = ndtri(share)
     left_out = _ratio(rows.sum(axis=0) - rows)
     influence = left_out.mean() - left_out
     skew = (influence**3).sum() / (6 * (influence**2).sum() ** 1.5)
-    z = norm.ppf([(1 - confidence) / 2, (1 + confidence) / 2])
-    levels = norm.cdf(bias + (bias + z) / (1 - skew * (bias + z)))
+    z = ndtri([(1 - confidence) / 2, (1 + confidence) / 2])
+    levels = ndtr(bias + (bias + z) / (1 - skew * (bias + z)))
     low, high = np.quantile(draws, levels)
     return float(low), float(high)
 

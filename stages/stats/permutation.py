@@ -4,11 +4,11 @@ A Monte Carlo p counts the data themselves as one of the draws, (1 + hits) / (1 
 never 0 (Phipson & Smyth 2010, doi:10.2202/1544-6115.1585).
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binom
 
 from stages.stats.interval import FloatArray, IntArray
 from stages.stats.resampling import CHUNK_FLOATS, as_scores
@@ -102,10 +102,19 @@ def _enumerate(sizes: FloatArray, times: IntArray) -> tuple[FloatArray, FloatArr
             return None
         heads = np.arange(m + 1)
         every = np.add.outer(sums, size * (2.0 * heads - m)).ravel()
-        weight = np.multiply.outer(mass, binom.pmf(heads, m, 0.5)).ravel()
+        weight = np.multiply.outer(mass, _fair_coins(int(m))).ravel()
         sums, place = np.unique(np.round(every, 12), return_inverse=True)
         mass = np.bincount(place, weight).astype(np.float64)
     return sums, mass
+
+
+@lru_cache(maxsize=4096)
+def _fair_coins(m: int) -> FloatArray:
+    """Probability of 0 … m heads of m fair coins, each to the last digit."""
+    ways = [1]
+    for heads in range(m):
+        ways.append(ways[-1] * (m - heads) // (heads + 1))
+    return np.array([way / 2**m for way in ways])
 
 
 def _signed_sums(

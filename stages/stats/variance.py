@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import t as student
 
 from stages.stats.comparison import by_sample
 from stages.stats.estimates import ALIKE
@@ -19,6 +18,7 @@ from stages.stats.interval import (
     all_equal,
     normal_quantile,
     not_estimable,
+    student_quantile,
 )
 from stages.stats.resampling import as_scores, bootstrap, percentile_ends
 
@@ -48,7 +48,7 @@ def run_spread(run_means: ArrayLike, *, confidence: float = 0.95) -> RunSpread:
         ends = not_estimable("a single run", confidence=confidence, mean=mean, n_clusters=1, n=1)
         return RunSpread(mean, None, 1, ends)
     sd = float(means.std(ddof=1))
-    half = float(student.isf((1 - confidence) / 2, n - 1)) * sd / np.sqrt(n)
+    half = student_quantile(confidence, n - 1) * sd / np.sqrt(n)
     ends = Interval(mean, float(mean - half), float(mean + half), confidence, "t over runs", n, n)
     return RunSpread(mean, sd, n, ends)
 

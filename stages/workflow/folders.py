@@ -18,6 +18,8 @@ class Folders:
         self.root = root
         self.plan = root / "data" / "plan"
         self.prepare = root / "data" / "prepare"
+        self.calibration = root / "data" / "calibration"
+        self.annotations = root / "data" / "annotations"
         self.score = root / "data" / "score"
         self.reference = root / "data" / "reference"
         self.reports = root / "reports"

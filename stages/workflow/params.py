@@ -69,6 +69,14 @@ class ScoreSettings(Section):
     """Nominal coverage of intervals."""
     seed: Annotated[int, Field(ge=0)]
     """Seed of the resampling."""
+    grid_tau_in: list[Share]
+    """Thresholds on r_in that the sensitivity table tries."""
+    grid_tau_out: list[Share]
+    """Thresholds on r_out that it tries."""
+    gaps: list[Annotated[float, Field(gt=0, lt=1)]]
+    """True differences between two targets for which samples are planned."""
+    power: Annotated[float, Field(gt=0, lt=1)]
+    """Probability with which such a difference is to be found."""
 
 
 class Limits(Section):
