@@ -35,7 +35,7 @@ def in_steps(
         stretch = abs(math.log(size[0] * height / (size[1] * width)))
         return stretch + 0.05 * abs(math.log(size[1] / wanted))
 
-    rows = range(max(min_side, _step(0.85 * wanted)), _step(1.15 * wanted) + STEP, STEP)
+    rows = range(max(min_side, _step(0.85 * wanted)), _step(1.15 * wanted) + 6 * STEP, STEP)
     sizes = [
         (columns, row)
         for row in rows

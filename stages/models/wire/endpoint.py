@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -17,6 +18,8 @@ from stages.records.base import Status
 from stages.records.errors import UserError
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
 
 T = TypeVar("T")
@@ -99,6 +102,7 @@ class Endpoint:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             client = self._httpx.AsyncClient(
+                verify=_tls(),
                 timeout=self._httpx.Timeout(self.timeout_s, connect=CONNECT_S),
                 limits=self._httpx.Limits(
                     max_connections=None, max_keepalive_connections=self.concurrency
@@ -269,6 +273,14 @@ def checked_url(url: str, where: str) -> str:
             "Put the key in an environment variable and name that in `api_key_env`.",
         )
     return url.rstrip("/")
+
+
+@lru_cache(maxsize=1)
+def _tls() -> "ssl.SSLContext":
+    """The TLS settings that all clients share: they take longer to make than a client."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 async def _keep(client: "httpx2.AsyncClient") -> AsyncGenerator[None, None]:

@@ -184,13 +184,13 @@ def test_a_paid_call_is_never_repeated_blindly(case: Case, server: Server, act: 
 @every
 def test_a_slow_server_is_not_waited_for_longer_than_said(case: Case, server: Server) -> None:
     began = time.monotonic()
-    slow = Act({}, delay_s=1.0)
+    slow = Act({}, delay_s=2.0)
     if case.paid:
-        with pytest.raises(CallError, match="within 0.2 s"):
-            call(case, server, slow, timeout_s=0.2)
+        with pytest.raises(CallError, match=r"within 0\.4 s"):
+            call(case, server, slow, timeout_s=0.4)
     else:
-        assert call(case, server, slow, timeout_s=0.2) == case.good
-    assert time.monotonic() - began < 0.9
+        assert call(case, server, slow, timeout_s=0.4) == case.good
+    assert time.monotonic() - began < 1.9
     assert posts(server) == (1 if case.paid else 2)
 
 

@@ -83,7 +83,8 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             self.perform(server.act(Seen(self.command, self.path, headers, raw)))
 
-        do_GET = do_POST
+        def do_GET(self) -> None:
+            self.do_POST()
 
         def perform(self, act: Act) -> None:
             if act.delay_s:
