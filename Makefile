@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test params check-params lint store-export store-import clean
+.PHONY: help run test extras params check-params lint store-export store-import clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -27,6 +27,9 @@ lint: $(VENV)/dev.stamp  ## formatting, style and types
 	ruff check .
 	ruff format --check .
 	mypy
+
+extras: $(VENV)/run.stamp  ## what other models need, e.g. make extras EXTRAS=api (see pyproject.toml)
+	python -m pip install --quiet --disable-pip-version-check -c requirements/run.txt -e ".[$(EXTRAS)]"
 
 store-export: $(VENV)/run.stamp  ## all replies as one file that DVC carries
 	python -m stages.models.store export data/store.tar
