@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,18 @@ def test_one_adapter_serves_several_event_loops(case: Case, server: Server) -> N
     server.route = case.route(server)
     adapter = case.adapter(server.url)
     assert [asyncio.run(case.call(adapter)) for _ in range(2)] == [case.good] * 2
+
+
+@every
+def test_connections_are_closed_when_the_event_loop_ends(case: Case, server: Server) -> None:
+    server.route = case.route(server)
+    adapter = case.adapter(server.url)
+
+    async def one_call() -> Any:
+        await case.call(adapter)
+        return await adapter.endpoint.client()
+
+    assert asyncio.run(one_call()).is_closed
 
 
 @every
