@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from stages.reporting import figures, gallery, page, plots, protocol_tables, tables
+from stages.reporting import figures, finding_figures, gallery, page, plots, protocol_tables, tables
+from stages.reporting.all_tables import all_tables
 from stages.reporting.reading import read_study
 from stages.reporting.study import Study
 from stages.workflow import params as parameters
@@ -52,7 +53,7 @@ def run(root: Path, params: Mapping[str, Any]) -> None:
     told = gallery.choose(gallery.told_in_full(cases), settings.examples)
     verified = gallery.verified(study, settings.panels)
     names = write_figures(study, told, verified, reports / "figures", dpi=settings.dpi)
-    for table in protocol_tables.all_tables(study):
+    for table in all_tables(study):
         for ending, form in (
             ("csv", tables.to_csv),
             ("md", tables.to_markdown),
@@ -109,6 +110,14 @@ def _draw(
         yield "funnel", figures.funnel(protocol_tables.funnels(study)["all"])
     if verified:
         yield "verification", figures.panels(verified, study.tau_in, study.tau_out)
+    for name, figure in (
+        ("differences", finding_figures.differences(study)),
+        ("sensitivity", finding_figures.sensitivity(study)),
+        ("recovered", finding_figures.recovered(study)),
+        ("calibration", finding_figures.calibration(study)),
+    ):
+        if figure:
+            yield name, figure
     for number, case in enumerate(told, 1):
         yield f"example_{number}", figures.example(case)
 

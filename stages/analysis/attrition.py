@@ -76,7 +76,8 @@ def _by_groups(
     )
     for by, group in GROUPS.items():
         groups = [group(row) for row in rows]
-        if len(set(groups)) < 2 or (by == "judge" and measure == "accepted"):
+        parts = [set(part) for part in zip(*(g.split(" × ") for g in groups), strict=True)]
+        if any(len(part) < 2 for part in parts) or (by == "judge" and measure == "accepted"):
             continue
         for name, interval in pass_rates(flags, groups, confidence=level).items():
             count = sum(flag and g == name for flag, g in zip(flags, groups, strict=True))

@@ -74,7 +74,8 @@ def save(figure: "Figure", *, dpi: int) -> dict[str, bytes]:
     return out
 
 
-def _figure(height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
+def blank(height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
+    """A figure of the width of a page, without anything on it; height in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -93,7 +94,7 @@ def estimates(study: Study) -> "Figure | None":
     ]
     if not rows:
         return None
-    figure = _figure(1.0 + 0.42 * len(rows))
+    figure = blank(1.0 + 0.42 * len(rows))
     ax = figure.subplots()
     for y, (_, cell) in enumerate(rows):
         for metric, offset, marker, colour in (
@@ -173,7 +174,7 @@ def positions(study: Study) -> "Figure | None":
     if not study.positions:
         return None
     axes = varying_axes(study.cells)
-    figure = _figure(2.9 + 0.14 * (len(study.cells) // 4))
+    figure = blank(2.9 + 0.14 * (len(study.cells) // 4))
     panels = figure.subplots(1, 2, sharey=True)
     spread = min(0.12, 0.6 / max(1, len(study.cells)))
     for ax, metric in zip(panels, ("ac", "ef"), strict=True):
@@ -206,7 +207,7 @@ def positions(study: Study) -> "Figure | None":
 
 def funnel(steps: Sequence[FunnelStep]) -> "Figure":
     """From samples to scored edits: what came through each step, what was lost, and why."""
-    figure = _figure(0.7 + 0.36 * len(steps))
+    figure = blank(0.7 + 0.36 * len(steps))
     ax = figure.subplots()
     most = max([1, *(step.entered for step in steps)])
     lost: Any = {
@@ -256,7 +257,7 @@ def panels(items: Sequence[Verified], tau_in: float | None, tau_out: float | Non
     views = [(p.original, p.edited, p.change, p.target) for p in drawn]
     heights = [max(side * v.shape[0] / v.shape[1] for v in row if v is not None) for row in views]
     total = head_in + sum(heights) + words_in * len(items)
-    figure = _figure(total, layout=None)
+    figure = blank(total, layout=None)
     top = total - head_in
     for j, head in enumerate(heads):
         x = j * (side + gap) / WIDTH
@@ -319,7 +320,7 @@ def example(case: Case) -> "Figure":
     ]
     longest = max(sum(len(lines) + 1.7 for _, lines in words) for words in written)
     total = head + height + 0.05 + line * longest
-    figure = _figure(total, layout=None)
+    figure = blank(total, layout=None)
     for j, (pixels, words) in enumerate(zip(images, written, strict=True)):
         x = j * (side + gap) / WIDTH
         title = "original" if j == 0 else f"after edit {j}"

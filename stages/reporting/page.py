@@ -10,12 +10,13 @@ from markupsafe import Markup, escape
 
 from stages.records.attempt import Attempt
 from stages.reporting import forest, words
+from stages.reporting.all_tables import all_tables
 from stages.reporting.funnel import gate
 from stages.reporting.gallery import Case, Verified
 from stages.reporting.pictures import Album, ImageRef, fit, panel
-from stages.reporting.protocol_tables import all_tables, funnels
+from stages.reporting.protocol_tables import funnels
 from stages.reporting.study import PairStudy, Pixels, Study, simulated, use_by_role
-from stages.reporting.tables import Column, Quantity, Table, Value, text
+from stages.reporting.tables import Column, Quantity, Table, Value, readable, text
 
 
 @dataclass(frozen=True)
@@ -125,10 +126,68 @@ def render(
         digest=digest({key: study.params[key] for key in settings if key in study.params}),
         use=use_by_role(study),
         share=words.share,
+        findings=_sections(tables, figures),
+        figure_words=FIGURES,
+        table_words=TABLES,
+        readable=readable,
         is_quantity=lambda value: isinstance(value, Quantity),
         quantity_parts=_parts,
     )
     return html, album.files
+
+
+FIGURES = {
+    "differences": "Paired differences of rows with intervals",
+    "sensitivity": "Heat maps over the thresholds: accepted attempts, CCS, edits to make anew",
+    "recovered": "Recovered against planted CCS",
+    "calibration": "Simulated studies: recovered against planted CCS, coverage, bias",
+}
+TABLES = {
+    "table2": "Extractor, judge and editor (Table 2)",
+    "effects": "Effects of extractor, judge and editor",
+    "table5": "Runs with different seeds (Table 5)",
+    "published": "Beside the published numbers",
+    "comparisons": "Paired differences of targets",
+    "comparisons_by_part": "Paired differences by domain and position",
+    "ranks": "Probability of each rank",
+    "power": "Samples needed to tell targets apart",
+    "rates": "Pass rates and losses",
+    "bounds": "Bounds of the scores",
+    "judges": "Agreement of judges",
+    "judge_scores": "Several judges together",
+    "table4": "Agreement with people (Table 4)",
+    "corrected": "Scores corrected by people's labels",
+    "calibration_table": "Simulated studies",
+}
+SECTIONS = (
+    ("models", "Models of the pipeline", ("table2", "effects")),
+    ("runs", "Runs", ("table5",)),
+    (
+        "compared",
+        "Comparisons",
+        (
+            "differences",
+            "comparisons",
+            "comparisons_by_part",
+            "ranks",
+            "power",
+            "published",
+        ),
+    ),
+    ("losses", "What losses could hide", ("bounds", "rates")),
+    ("thresholds", "Thresholds", ("sensitivity",)),
+    ("judging", "Judges", ("judges", "judge_scores")),
+    ("people", "People", ("table4", "corrected")),
+    ("calibrated", "Calibration", ("recovered", "calibration", "calibration_table")),
+)
+
+
+def _sections(
+    tables: Mapping[str, Table], figures: Sequence[str]
+) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Sections of findings that have something to show: id, title, figures and tables."""
+    present = {*tables, *figures}
+    return [(name, title, parts) for name, title, parts in SECTIONS if present & {*parts}]
 
 
 def digest(params: Mapping[str, Any]) -> str:

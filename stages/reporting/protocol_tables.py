@@ -1,15 +1,17 @@
 """The tables of the protocol: Table 1, Table 3, the funnel, attrition by reason, pairs."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple
 
 from stages.records.base import Status
-from stages.records.score import Cell, Estimate
+from stages.records.score import Cell, Estimate, Intervention
 from stages.reporting.funnel import Step, funnel
 from stages.reporting.study import Study
 from stages.reporting.tables import Column, Quantity, Table, Value, without_empty_columns
-from stages.reporting.words import cell_label, reason, varying_axes
+from stages.reporting.words import METRICS, cell_label, reason, varying_axes
 
-_HEADS = {
+HEADS = {
     "target": "Target",
     "extractor": "Extractor",
     "editor": "Editor",
@@ -24,6 +26,7 @@ _OPTIONAL = frozenset(
         "published_ccs_graded",
         "difference_ccs_binary",
         "difference_ccs_graded",
+        "lost",
     }
 )
 
@@ -38,7 +41,7 @@ def table1(study: Study) -> Table:
     axes = varying_axes(study.cells)
     positions = study.positions or (1, 2)
     columns = [
-        *_axis_columns(axes),
+        *axis_columns(axes),
         *(
             Column(f"{metric}_{k}", f"{metric.upper()} k={k}", quantity=True)
             for metric in ("ac", "ef")
@@ -52,6 +55,7 @@ def table1(study: Study) -> Table:
         Column("n_samples", "Samples"),
         Column("n_interventions", "Scored edits"),
         Column("n_planned", "Planned edits"),
+        Column("lost", "Lost", wrap=True),
         Column("ccs_binary_per_edit", "CCS binary, mean over edits", quantity=True),
         Column("ccs_graded_per_edit", "CCS graded, mean over edits", quantity=True),
     ]
@@ -61,7 +65,7 @@ def table1(study: Study) -> Table:
         planted = study.planted.get(cell.target)
         rows.append(
             (
-                *_axis_values(cell, axes),
+                *axis_values(cell, axes),
                 *(
                     quantity(study.estimate(cell, metric, position=k))
                     for metric in ("ac", "ef")
@@ -75,6 +79,7 @@ def table1(study: Study) -> Table:
                 binary.n_samples if binary else 0,
                 binary.n_interventions if binary else 0,
                 binary.n_planned if binary else None,
+                lost(study, cell),
                 quantity(study.estimate(cell, "ccs_binary", estimand="intervention_mean")),
                 quantity(study.estimate(cell, "ccs_graded", estimand="intervention_mean")),
             )
@@ -82,9 +87,70 @@ def table1(study: Study) -> Table:
     caption = (
         "Answer consistency (AC) and explanation faithfulness (EF) by position k in the edit "
         "chain, and counterfactual consistency (CCS) over the chain: mean over samples with "
-        f"{_confidence(study)} interval."
+        f"{confidence(study)} interval."
     )
     return without_empty_columns(Table("table1", caption, tuple(columns), tuple(rows)), _OPTIONAL)
+
+
+def lost(study: Study, cell: Cell, domain: str | None = None) -> str | None:
+    """What a row lost and why, e.g. ``7 inside unchanged; 2 samples: no concepts``."""
+    return lost_of(
+        row for row in study.interventions if row.cell == cell and domain in (None, row.domain)
+    )
+
+
+def lost_of(rows: Iterable[Intervention]) -> str | None:
+    """What some rows lost and why; None where nothing was lost."""
+    counts = Counter((row.position == 0, str(row.status)) for row in rows if row.status != "ok")
+    ranked = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
+    words = [
+        f"{n} {'sample' + 's' * (n > 1) + ': ' if sample else ''}{status.replace('_', ' ')}"
+        for (sample, status), n in ranked
+    ]
+    return "; ".join(words) or None
+
+
+def published_table(study: Study) -> Table:
+    """Every estimate that has a published number, beside it."""
+    rows: list[tuple[Value, ...]] = []
+    axes = varying_axes(study.cells)
+    for cell in study.cells:
+        for (target, domain, metric, k), published in study.published.items():
+            ours = study.estimate(cell, metric, domain=domain, position=k)
+            if target != cell.target or ours is None:
+                continue
+            rows.append(
+                (
+                    *axis_values(cell, axes),
+                    domain,
+                    METRICS[metric],
+                    k,
+                    quantity(ours),
+                    Quantity(*astuple(published)),
+                    None if ours.mean is None else ours.mean - published.mean,
+                    ours.n_samples,
+                    ours.n_interventions,
+                    ours.n_planned,
+                )
+            )
+    return Table(
+        "published",
+        "Every number of Tables 1 and 3 beside the published one; the difference is ours less "
+        "theirs.",
+        (
+            *axis_columns(axes),
+            Column("domain", "Domain"),
+            Column("metric", "Score"),
+            Column("k", "k"),
+            Column("ours", "Here", quantity=True),
+            Column("published", "Published", quantity=True),
+            Column("difference", "Difference", signed=True),
+            Column("n_samples", "Samples"),
+            Column("n_interventions", "Scored edits"),
+            Column("n_planned", "Planned edits"),
+        ),
+        tuple(rows),
+    )
 
 
 def table3(study: Study) -> Table:
@@ -96,7 +162,7 @@ def table3(study: Study) -> Table:
             binary = study.estimate(cell, "ccs_binary", domain=domain)
             rows.append(
                 (
-                    *_axis_values(cell, axes),
+                    *axis_values(cell, axes),
                     domain,
                     quantity(binary),
                     quantity(study.estimate(cell, "ccs_graded", domain=domain)),
@@ -104,13 +170,14 @@ def table3(study: Study) -> Table:
                     binary.n_samples if binary else 0,
                     binary.n_interventions if binary else 0,
                     binary.n_planned if binary else None,
+                    lost(study, cell, domain),
                 )
             )
     table = Table(
         "table3",
-        f"CCS by domain: mean over samples with {_confidence(study)} interval.",
+        f"CCS by domain: mean over samples with {confidence(study)} interval.",
         (
-            *_axis_columns(axes),
+            *axis_columns(axes),
             Column("domain", "Domain"),
             Column("ccs_binary", "CCS binary", quantity=True),
             Column("ccs_graded", "CCS graded", quantity=True),
@@ -118,6 +185,7 @@ def table3(study: Study) -> Table:
             Column("n_samples", "Samples"),
             Column("n_interventions", "Scored edits"),
             Column("n_planned", "Planned edits"),
+            Column("lost", "Lost", wrap=True),
         ),
         tuple(rows),
     )
@@ -225,21 +293,15 @@ def pairs_table(study: Study) -> Table:
     )
 
 
-def all_tables(study: Study) -> tuple[Table, ...]:
-    """Every table that the study supports."""
-    tables = [table1(study), table3(study), funnel_table(study), attrition_table(study)]
-    return tuple([*tables, pairs_table(study)] if study.pairs else tables)
-
-
 def _key(label: str) -> str:
     return "n" if label == "all" else f"n {label}"
 
 
-def _axis_columns(axes: tuple[str, ...]) -> tuple[Column, ...]:
-    return tuple(Column(axis, _HEADS[axis]) for axis in axes)
+def axis_columns(axes: tuple[str, ...]) -> tuple[Column, ...]:
+    return tuple(Column(axis, HEADS[axis]) for axis in axes)
 
 
-def _axis_values(cell: Cell, axes: tuple[str, ...]) -> tuple[str | int, ...]:
+def axis_values(cell: Cell, axes: tuple[str, ...]) -> tuple[str | int, ...]:
     return tuple(getattr(cell, axis) for axis in axes)
 
 
@@ -271,6 +333,6 @@ def _published_values(study: Study, cell: Cell, domain: str | None) -> tuple[flo
     return tuple(values)
 
 
-def _confidence(study: Study) -> str:
+def confidence(study: Study) -> str:
     levels = sorted({e.confidence for e in study.estimates})
     return " and ".join(f"{100 * level:g} %" for level in levels) or "95 %"

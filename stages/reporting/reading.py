@@ -11,23 +11,50 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stages.models.picture import Picture
 from stages.models.protocol import Chat
 from stages.records import jsonl
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
+from stages.records.base import Record
 from stages.records.concept import ConceptList
 from stages.records.errors import UserError
+from stages.records.finding import (
+    AgreementRow,
+    BoundsRow,
+    Comparison,
+    CorrectedRow,
+    CoverageRow,
+    JudgeScore,
+    PowerRow,
+    RankRow,
+    RateRow,
+    RunSpread,
+    SensitivityRow,
+)
 from stages.records.instruction import InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Estimate, Intervention
-from stages.reporting.study import CellRecords, PairStudy, Pixels, Published, Study, simulated
+from stages.reporting.study import (
+    CellRecords,
+    Findings,
+    PairStudy,
+    Pixels,
+    Published,
+    PublishedAgreement,
+    PublishedRuns,
+    Reference,
+    Study,
+    simulated,
+)
 from stages.workflow import adapters
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
+
+R = TypeVar("R", bound=Record)
 
 
 def read_study(root: Path, params: Mapping[str, Any]) -> Study:
@@ -40,8 +67,11 @@ def read_study(root: Path, params: Mapping[str, Any]) -> Study:
     )
     name = parameters.value(params, "study", str)
     prompts = read_prompts(root / "prompts" / parameters.value(params, "prompts", str))
+    coverage = tuple(jsonl.read(folders.calibration / "coverage.jsonl", CoverageRow))
     if not cells:
-        return Study(name=name, params=params, cells=(), pairs=pairs, prompts=prompts)
+        return Study(
+            name=name, params=params, cells=(), pairs=pairs, prompts=prompts, coverage=coverage
+        )
     return Study(
         name=name,
         params=params,
@@ -53,6 +83,9 @@ def read_study(root: Path, params: Mapping[str, Any]) -> Study:
         records=tuple(read_cell(folders, cell) for cell in cells),
         pairs=pairs,
         published=read_published(folders.reference),
+        reference=read_reference(folders.reference),
+        findings=read_findings(folders.score),
+        coverage=coverage,
         planted=read_planted(params, {cell.target for cell in cells}),
         prompts=prompts,
     )
@@ -105,13 +138,65 @@ def read_published(folder: Path) -> dict[tuple[str, str | None, str, int | None]
     """Read Tables 1 and 3 as published, by target, domain, metric and position."""
     out = {}
     for name in ("table1.csv", "table3.csv"):
-        with (folder / name).open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                k = int(row["k"]) if row.get("k") else None
-                out[row["target"], row.get("domain"), row["metric"], k] = Published(
-                    float(row["mean"]), float(row["ci_low"]), float(row["ci_high"])
-                )
+        for row in _csv(folder / name):
+            k = int(row["k"]) if row.get("k") else None
+            out[row["target"], row.get("domain"), row["metric"], k] = Published(
+                float(row["mean"]), float(row["ci_low"]), float(row["ci_high"])
+            )
     return out
+
+
+def read_reference(folder: Path) -> Reference:
+    """Read Tables 2, 4 and 5 as published."""
+
+    def share(percent: str) -> float | None:
+        return float(percent) / 100 if percent else None
+
+    return Reference(
+        pipelines={
+            (row["target"], row["extractor_and_judge"], row["editor"], row["metric"]): Published(
+                float(row["mean"]), float(row["ci_low"]), float(row["ci_high"])
+            )
+            for row in _csv(folder / "table2.csv")
+        },
+        agreement=tuple(
+            PublishedAgreement(
+                row["comparison"],
+                row["what"],
+                int(row["agree"]),
+                int(row["n"]),
+                share(row["ci_low_pct"]),
+                share(row["ci_high_pct"]),
+            )
+            for row in _csv(folder / "table4.csv")
+        ),
+        runs={
+            row["metric"]: PublishedRuns(int(row["runs"]), float(row["mean"]), float(row["sd"]))
+            for row in _csv(folder / "table5.csv")
+        },
+    )
+
+
+def read_findings(folder: Path) -> Findings:
+    """Read every file of findings; its name is the field's."""
+
+    def rows(name: str, model: type[R]) -> tuple[R, ...]:
+        return tuple(jsonl.read(folder / f"{name}.jsonl", model))
+
+    return Findings(
+        runs=rows("runs", RunSpread),
+        comparisons=rows("comparisons", Comparison),
+        ranks=rows("ranks", RankRow),
+        power=rows("power", PowerRow),
+        rates=rows("rates", RateRow),
+        bounds=rows("bounds", BoundsRow),
+        sensitivity=rows("sensitivity", SensitivityRow),
+        judges=rows("judges", AgreementRow),
+        judge_scores=rows("judge_scores", JudgeScore),
+        people=rows("people", AgreementRow),
+        gate=rows("gate", AgreementRow),
+        corrected=rows("corrected", CorrectedRow),
+    )
 
 
 def read_planted(params: Mapping[str, Any], targets: Iterable[str]) -> dict[str, float]:
@@ -151,6 +236,14 @@ def _counts(left_out: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     for benchmark, reasons in left_out.items():
         for reason, n in reasons.items():
             yield f"{benchmark}: {reason}", n
+
+
+def _csv(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except FileNotFoundError:
+        raise UserError(str(path), "the file is missing", "Take it from git.") from None
 
 
 def _json(path: Path) -> Any:

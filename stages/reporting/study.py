@@ -15,6 +15,19 @@ from numpy.typing import NDArray
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
 from stages.records.concept import ConceptList
+from stages.records.finding import (
+    AgreementRow,
+    BoundsRow,
+    Comparison,
+    CorrectedRow,
+    CoverageRow,
+    JudgeScore,
+    PowerRow,
+    RankRow,
+    RateRow,
+    RunSpread,
+    SensitivityRow,
+)
 from stages.records.instruction import InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
@@ -72,6 +85,56 @@ class Published:
 
 
 @dataclass(frozen=True)
+class PublishedAgreement:
+    """A row of Table 4 as published; shares in [0, 1]."""
+
+    comparison: str
+    what: str
+    agree: int
+    n: int
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class PublishedRuns:
+    """A row of Table 5 as published."""
+
+    runs: int
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Tables 2, 4 and 5 as published; Tables 1 and 3 are in `Study.published`."""
+
+    pipelines: Mapping[tuple[str, str, str, str], Published] = field(default_factory=dict)
+    """By target, LLM that is extractor and judge, editor and metric."""
+    agreement: tuple[PublishedAgreement, ...] = ()
+    runs: Mapping[str, PublishedRuns] = field(default_factory=dict)
+    """By metric, of the one target that was run several times."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the score stage concluded beyond the estimates, by the name of its file."""
+
+    runs: tuple[RunSpread, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    ranks: tuple[RankRow, ...] = ()
+    power: tuple[PowerRow, ...] = ()
+    rates: tuple[RateRow, ...] = ()
+    bounds: tuple[BoundsRow, ...] = ()
+    sensitivity: tuple[SensitivityRow, ...] = ()
+    judges: tuple[AgreementRow, ...] = ()
+    judge_scores: tuple[JudgeScore, ...] = ()
+    people: tuple[AgreementRow, ...] = ()
+    gate: tuple[AgreementRow, ...] = ()
+    corrected: tuple[CorrectedRow, ...] = ()
+
+
+@dataclass(frozen=True)
 class Study:
     """All that the report shows."""
 
@@ -89,6 +152,10 @@ class Study:
         default_factory=dict
     )
     """Published numbers by target, domain, metric and position (None: all)."""
+    reference: Reference = field(default_factory=Reference)
+    findings: Findings = field(default_factory=Findings)
+    coverage: tuple[CoverageRow, ...] = ()
+    """How well intervals held a planted CCS in simulated studies."""
     planted: Mapping[str, float] = field(default_factory=dict)
     """The CCS that was built into each simulated target."""
     prompts: Mapping[str, str] = field(default_factory=dict)

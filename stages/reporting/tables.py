@@ -7,6 +7,7 @@ CSV and says so in words elsewhere; it is never NaN.
 import csv
 import io
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,7 +38,13 @@ class Column:
     quantity: bool = False
     """Whether its values are quantities."""
     signed: bool = False
-    """Whether its floats are differences and carry their sign."""
+    """Whether its numbers are differences and carry their sign."""
+    least: float | None = None
+    """Smaller floats read as ``< least`` where people read (p-values)."""
+    data_only: bool = False
+    """Whether it is written to CSV alone."""
+    wrap: bool = False
+    """Whether it holds running text that may break over lines."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +87,14 @@ def text(value: Value, column: Column) -> str:
         case Quantity(mean=None):
             return NOT_ESTIMABLE
         case Quantity(mean=mean, low=low, high=high):
-            number = f"{mean:.{column.digits}f}"
+            form = f"{'+' if column.signed else ''}.{column.digits}f"
             if low is None or high is None:
-                return f"{number} (no interval)"
-            return f"{number} [{low:.{column.digits}f}, {high:.{column.digits}f}]"
+                return f"{mean:{form}} (no interval)"
+            return f"{mean:{form}} [{low:{form}}, {high:{form}}]"
         case None:
             return DASH
+        case float() if column.least is not None and value < column.least:
+            return f"< {column.least:g}"
         case float():
             return f"{value:{'+' if column.signed else ''}.{column.digits}f}"
         case _:
@@ -120,12 +129,25 @@ def _csv_cell(value: Value) -> str | int:
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:.4f}"
+        small = 0 < abs(round(value, 12)) < 0.001
+        return f"{value:.3g}" if small else f"{value:.4f}"
     return plain(value) if isinstance(value, str) else int(value)  # type: ignore[arg-type]
+
+
+def readable(table: Table) -> Table:
+    """The table without the columns that are for machines."""
+    keep = [i for i, column in enumerate(table.columns) if not column.data_only]
+    return Table(
+        table.name,
+        table.caption,
+        tuple(table.columns[i] for i in keep),
+        tuple(tuple(row[i] for i in keep) for row in table.rows),
+    )
 
 
 def to_markdown(table: Table) -> str:
     """A pipe table under its caption."""
+    table = readable(table)
     lines = [
         "| " + " | ".join(_escape_markdown(column.head) for column in table.columns) + " |",
         "| " + " | ".join("---" if _is_text(table, i) else "---:" for i in _indices(table)) + " |",
@@ -161,10 +183,13 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': r"\char34{}",
     "·": r"$\cdot$",
     "τ": r"$\tau$",
     "Δ": r"$\Delta$",
+    "α": r"$\alpha$",
+    "κ": r"$\kappa$",
+    "λ": r"$\lambda$",
     "×": r"$\times$",
     "≤": r"$\leq$",
     "≥": r"$\geq$",
@@ -172,18 +197,42 @@ _LATEX = {
     "−": r"$-$",
     "–": "--",
     "…": r"\ldots{}",
+    "→": r"$\to$",
 }
+_ACCENTS = frozenset("\u0300\u0301\u0302\u0303\u0308\u030a\u0327")
+_LETTERS = frozenset("ßæÆøØœŒ")
 
 
 def escape_latex(value: str) -> str:
-    """Text that LaTeX sets as it reads, whatever a model wrote."""
-    return "".join(_LATEX.get(char, char) for char in plain(value))
+    """Text that every LaTeX sets as it reads, whatever a model wrote.
+
+    A character beyond Latin letters is written as its code point: pdfLaTeX stops at it.
+    """
+    return "".join(_LATEX.get(char) or _latin(char) for char in plain(value))
+
+
+def _latin(char: str) -> str:
+    if char.isascii() or char in _LETTERS:
+        return char
+    parts = unicodedata.normalize("NFD", char)
+    if len(parts) == 2 and parts[0].isascii() and parts[0].isalpha() and parts[1] in _ACCENTS:
+        return char
+    return f"[U+{ord(char):04X}]"
+
+
+LONG = 40
+"""A table of more rows than this breaks over pages."""
 
 
 def to_latex(table: Table) -> str:
-    r"""A ``table`` with ``booktabs`` rules; needs ``\usepackage{booktabs}``."""
-    align = "".join("l" if _is_text(table, index) else "r" for index in _indices(table))
-    head = " & ".join(escape_latex(column.head) for column in table.columns)
+    r"""A ``table`` with ``booktabs`` rules that shrinks to the width of the text; a long one is a
+    ``longtable``. Needs ``\usepackage{booktabs,graphicx,longtable}``."""
+    table = readable(table)
+    align = "".join(
+        "p{4.5cm}" if column.wrap else "l" if _is_text(table, index) else "r"
+        for index, column in enumerate(table.columns)
+    )
+    head = " & ".join(escape_latex(column.head) for column in table.columns) + r" \\"
     body = [
         " & ".join(
             _latex_value(value, column) for value, column in zip(row, table.columns, strict=True)
@@ -191,34 +240,61 @@ def to_latex(table: Table) -> str:
         + r" \\"
         for row in table.rows
     ]
-    return "\n".join(
-        [
-            r"% needs \usepackage{booktabs}",
+    caption = rf"\caption{{{escape_latex(table.caption)}}}"
+    label = rf"\label{{tab:{table.name}}}"
+    needs = r"% needs \usepackage{booktabs,graphicx,longtable}"
+    if len(table.rows) > LONG:
+        lines = [
+            needs,
+            r"{\tiny\setlength{\tabcolsep}{3pt}",
+            rf"\begin{{longtable}}{{{align}}}",
+            rf"{caption}{label} \\",
+            r"\toprule",
+            head,
+            r"\midrule",
+            r"\endfirsthead",
+            r"\toprule",
+            head,
+            r"\midrule",
+            r"\endhead",
+            r"\bottomrule",
+            r"\endlastfoot",
+            *body,
+            r"\end{longtable}}",
+        ]
+    else:
+        lines = [
+            needs,
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{escape_latex(table.caption)}}}",
-            rf"\label{{tab:{table.name}}}",
+            caption,
+            label,
+            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
             rf"\begin{{tabular}}{{{align}}}",
             r"\toprule",
-            head + r" \\",
+            head,
             r"\midrule",
             *body,
             r"\bottomrule",
-            r"\end{tabular}",
+            r"\end{tabular}}",
             r"\end{table}",
-            "",
         ]
-    )
+    return "\n".join([*lines, ""])
 
 
 def _latex_value(value: Value, column: Column) -> str:
     shown = text(value, column)
     if isinstance(value, Quantity) and value.low is not None and "[" in shown:
-        mean, interval = shown.split(" ", 1)
+        mean, interval = (_minus(part) for part in shown.split(" ", 1))
         return rf"{mean} {{\scriptsize {interval}}}"
-    if column.signed and shown.startswith("-"):
-        return f"$-${shown[1:]}"
+    if isinstance(value, float | int | Quantity):
+        return _minus(shown)
     return escape_latex(shown)
+
+
+def _minus(number: str) -> str:
+    """A number as LaTeX sets it: with a sign, not a hyphen."""
+    return escape_latex(number).replace("-", "$-$")
 
 
 def _indices(table: Table) -> range:

@@ -1,7 +1,9 @@
 """A small finished study on disk, as the stages before the report would leave it."""
 
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,14 @@ from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Estimate, Intervention
 from stages.records.usage import CallNote, Usage
+from stages.reporting.study import Findings
 
 REFERENCE = """target,metric,k,mean,ci_low,ci_high
 demo_looks,ccs_binary,,0.47,0.41,0.53
 demo_looks,ccs_graded,,0.52,0.47,0.57
 """
+PUBLISHED = Path(__file__).parents[2] / "data" / "reference"
+FINDINGS = tuple(field.name for field in fields(Findings))
 HOSTILE = (
     '<script>alert("x")</script> </dd><img src=x onerror=alert(1)> [a](javascript:alert(1)) '
     "$\\frac{1}{0}$ \\input{/etc/passwd} 100% & a_b {{ 7*7 }} \x07\x1b[31m \u202eevil\u202c 红宝石"
@@ -96,9 +101,14 @@ def make_workspace(
         interventions += _cell(data, cell, samples, k, size, text, scored)
     jsonl.write(data / "score" / "interventions.jsonl", interventions)
     jsonl.write(data / "score" / "estimates.jsonl", _estimates(cells, interventions, k))
+    for name in FINDINGS:
+        jsonl.write(data / "score" / f"{name}.jsonl", [])
+    jsonl.write(data / "calibration" / "coverage.jsonl", [])
     for name in pairs:
         _pairs(data / "pairs" / name, size, text)
     (data / "reference").mkdir(parents=True)
+    for name in ("table2", "table4", "table5"):
+        shutil.copy(PUBLISHED / f"{name}.csv", data / "reference")
     (data / "reference" / "table1.csv").write_text(REFERENCE)
     (data / "reference" / "table3.csv").write_text(
         REFERENCE.replace("metric,k", "domain,metric")
