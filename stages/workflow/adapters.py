@@ -9,6 +9,13 @@ from typing import Any, TypeVar
 from stages.records.errors import UserError
 
 A = TypeVar("A")
+_EXTRAS = {
+    "openai": "api",
+    "httpx2": "api",
+    "pyarrow": "hf",
+    "sam2": "sam2",
+    "diffusers": "diffusers",
+}
 
 
 def build(params: Mapping[str, Any], key: str, kind: type[A]) -> A:
@@ -25,7 +32,7 @@ def build(params: Mapping[str, Any], key: str, kind: type[A]) -> A:
         raise UserError(
             f"params.yaml: {key}",
             f"needs a package that is not installed ({error.name or error})",
-            'Install the extra that brings it, e.g. `pip install -e ".[local]"`; see README.',
+            f"`make extras EXTRAS={_EXTRAS.get(error.name or '', 'local')}` brings it.",
         ) from None
     except (TypeError, ValueError) as error:
         raise UserError(

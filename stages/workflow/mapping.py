@@ -14,31 +14,28 @@ async def for_each(
 ) -> list[R]:
     """Apply ``work`` to every item, at most ``at_once`` at a time, with a progress line.
 
-    The first exception ends the others and is raised; what they had stored stays stored.
+    After an exception no further item is begun, but calls under way are waited for, since they may
+    have been paid for and their replies are worth keeping; then the first exception is raised.
     """
     results: dict[int, R] = {}
+    faults: list[Exception] = []
     waiting = iter(enumerate(items))
     show = sys.stderr.isatty()
 
     async def worker() -> None:
         for index, item in waiting:
-            results[index] = await work(item)
+            if faults:
+                return
+            try:
+                results[index] = await work(item)
+            except Exception as error:
+                faults.append(error)
             if show:
                 print(f"\r{label}: {len(results)}/{len(items)}", end="", file=sys.stderr)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(at_once, len(items))):
-                group.create_task(worker())
-    except* Exception as errors:
-        raise _first(errors) from None
-    finally:
-        if show and items:
-            print("\r\033[K", end="", file=sys.stderr)
+    await asyncio.gather(*(worker() for _ in range(min(at_once, len(items)))))
+    if show and items:
+        print("\r\033[K", end="", file=sys.stderr)
+    if faults:
+        raise faults[0]
     return [results[index] for index in range(len(items))]
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

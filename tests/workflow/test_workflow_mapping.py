@@ -33,15 +33,19 @@ def test_no_items_are_no_results() -> None:
     assert asyncio.run(for_each([], work, at_once=4, label="t")) == []
 
 
-def test_the_first_fault_is_raised_as_it_is() -> None:
+def test_the_first_fault_is_raised_after_what_was_under_way_has_ended() -> None:
+    ended = []
+
     async def work(item: int) -> int:
         if item == 3:
             raise UserError("here", "three", "Use two.")
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.02)
+        ended.append(item)
         return item
 
     with pytest.raises(UserError, match="three"):
-        asyncio.run(for_each(range(100), work, at_once=8, label="t"))
+        asyncio.run(for_each(range(100), work, at_once=4, label="t"))
+    assert ended == [0, 1, 2]
 
 
 def test_failed_calls_above_the_limit_are_an_error_and_rejections_are_not() -> None:
