@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test extras params check-params lint store-export store-import clean
+.PHONY: help run test extras params check-params lint store-export store-import bench-export bench-replay clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -39,6 +39,14 @@ store-export: $(VENV)/run.stamp  ## all replies as one file that DVC carries
 store-import: $(VENV)/run.stamp  ## take over the replies that a colleague exported
 	dvc pull --quiet data/store.tar.dvc || dvc checkout --quiet data/store.tar.dvc
 	python -m stages.models.store import data/store.tar
+
+bench-export: $(VENV)/run.stamp  ## the finished run as a data set: make bench-export FOLDER=…
+	python -m stages.exchange export $(FOLDER)
+
+bench-replay: $(VENV)/run.stamp  ## somebody's run again, without models: make bench-replay FOLDER=…
+	python -m stages.exchange replay $(FOLDER)
+	python -m stages.workflow.compose study=replay
+	dvc repro
 
 clean:  ## remove the virtual environment; results, caches and the store stay
 	rm -rf $(VENV)
