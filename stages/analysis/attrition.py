@@ -64,6 +64,8 @@ def _edit_cell(cell: Cell) -> tuple[str, str, str, int]:
 def _by_groups(
     measure: str, rows: list[Intervention], passed: Callable[[Intervention], bool], level: float
 ) -> Iterator[RateRow]:
+    if not rows:
+        return
     flags = [passed(row) for row in rows]
     everything = wilson(sum(flags), len(flags), confidence=level)
     yield RateRow(

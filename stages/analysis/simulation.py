@@ -62,9 +62,10 @@ class Drawn(NamedTuple):
 def draw(design: Design, rng: np.random.Generator) -> Drawn:
     """Draw one study of one cell."""
     samples = [_sample(i, design.domains) for i in range(design.n_samples)]
+    # The judge has a stream of its own: other judges of the same seed judge the same edits.
+    (judge_rng,) = rng.spawn(1)
     named = rng.random(design.n_samples) >= design.no_concepts
     faithful = _propensities(design, rng)
-    trail = Trail([], [], [], [], [], [])
     truth: dict[tuple[str, int], tuple[int, int]] = {}
     made = {field: [] for field in Trail._fields}  # type: dict[str, list[object]]
     for sample, has_concepts, p in zip(samples, named, faithful, strict=True):
@@ -92,7 +93,7 @@ def draw(design: Design, rng: np.random.Generator) -> Drawn:
                 true = UNFAITHFUL[int(rng.choice(3, p=UNFAITHFUL_SHARES))]
             truth[sample.id, position] = true
             made["answers"].append(_answer(sample.id, position))
-            made["judgements"].append(_verdict(sample.id, position, true, design, rng))
+            made["judgements"].append(_verdict(sample.id, position, true, design, judge_rng))
     trail = Trail(**made)  # type: ignore[arg-type]
     return Drawn(samples, trail, truth)
 

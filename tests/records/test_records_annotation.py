@@ -1,0 +1,74 @@
+"""People's judgements as CSV: what can be read, and what is named as wrong."""
+
+import pytest
+
+from stages.records.annotation import Annotation, read_annotations
+from stages.records.errors import UserError
+
+HEAD = "sample_id,target,extractor,editor,position,annotator,valid,ac,ef,note\n"
+
+
+def write(folder, rows, name="a.csv", head=HEAD, encoding="utf-8"):
+    (folder / name).write_text(head + rows, encoding=encoding)
+    return read_annotations(folder)
+
+
+def test_empty_cells_are_missing_and_never_zero(tmp_path):
+    (row,) = write(tmp_path, "s1,t,x,e,1,ann,,,,\n")
+    assert (row.valid, row.ac, row.ef, row.note, row.ccs) == (None, None, None, None, None)
+    assert (row.seed, row.attempt, row.edited) == (0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("cells", "ccs"),
+    [
+        ("yes,1,1", 1),
+        ("yes,1,0", 0),
+        ("yes,0,0", 0),
+        ("yes,1,", None),
+        ("yes,,1", None),
+        ("no,1,1", None),
+        ("cant_tell,0,0", None),
+        (",1,1", None),
+    ],
+)
+def test_a_human_ccs_needs_a_valid_edit_and_both_scores(tmp_path, cells, ccs):
+    (row,) = write(tmp_path, f"s1,t,x,e,1,ann,{cells},\n")
+    assert row.ccs == ccs
+
+
+def test_files_are_read_in_order_with_a_spreadsheet_s_mark(tmp_path):
+    write(tmp_path, "s2,t,x,e,1,bob,yes,1,1,\n", name="b.csv", encoding="utf-8-sig")
+    rows = write(tmp_path, 's1,t,x,e,1,ann,yes,1,1,"a, b"\n')
+    assert [row.annotator for row in rows] == ["ann", "bob"]
+    assert rows[0].note == "a, b"
+    assert read_annotations(tmp_path / "nowhere") == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        ("s1,t,x,e,1,ann,maybe,1,1,\n", "a.csv:2"),
+        ("s1,t,x,e,1,ann,yes,2,1,\n", "ac"),
+        ("s1,t,x,e,0,ann,yes,1,1,\n", "position"),
+        ("s1,t,x,e,,ann,yes,1,1,\n", "position"),
+        ("s1,t,x,e,1,ann,yes,1,1,,too many\n", "more cells"),
+        ("s1,t,x,e,1,ann,yes,1,1,\ns1,t,x,e,1,ann,no,,,\n", "already in"),
+    ],
+)
+def test_what_can_t_be_is_named_with_its_row(tmp_path, rows, what):
+    with pytest.raises(UserError, match=what):
+        write(tmp_path, rows)
+
+
+def test_an_unknown_column_is_named_with_the_known_ones(tmp_path):
+    with pytest.raises(UserError, match="faithful") as caught:
+        write(tmp_path, "", head="sample_id,faithful\n")
+    assert "annotator" in str(caught.value)
+
+
+def test_two_attempts_of_one_edit_may_be_judged(tmp_path):
+    head = HEAD.replace("position,", "position,attempt,")
+    rows = write(tmp_path, "s1,t,x,e,1,1,ann,no,,,\ns1,t,x,e,1,2,ann,yes,1,1,\n", head=head)
+    assert [row.attempt for row in rows] == [1, 2]
+    assert isinstance(rows[0], Annotation)
