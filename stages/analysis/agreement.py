@@ -78,6 +78,7 @@ def agree(
         raters=raters,
         subset=subset,
         agree=round((share.mean or 0.0) * share.n),
+        n_missing=len(table) - share.n,
         share=measured(share),
         clustered=measured(clustered),
         kappa=kappa() if pair else None,

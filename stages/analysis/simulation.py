@@ -6,12 +6,13 @@ real one. What is *not* tested here, and is by the built-in models on real pixel
 edits, the gate and the judge do what they are meant to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from stages.analysis.fates import Trail
+from stages.records.annotation import Annotation
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt, Measurement
 from stages.records.base import Status
@@ -19,7 +20,8 @@ from stages.records.concept import Concept, ConceptList
 from stages.records.instruction import Instruction, InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
-from stages.records.score import Cell
+from stages.records.score import Cell, Intervention
+from stages.stats.resampling import stream
 
 UNFAITHFUL = ((1, 0), (0, 0), (0, 1))
 """AC and EF where they are not both 1."""
@@ -200,6 +202,41 @@ def _verdict(
         grade=grade,
         ccs_graded=(grade - 1) / 4,
     )
+
+
+def annotate(
+    rows: Iterable[Intervention], annotator: str, *, share: float, error: float, seed: int
+) -> Iterator[Annotation]:
+    """A simulated annotator of scored interventions, who takes the scores for the truth.
+
+    Parameters
+    ----------
+    share : float
+        Share of samples that are seen; every annotator sees the same ones.
+    error : float
+        Probability that an edit is called invalid, that AC is flipped and that EF is; half of it
+        that the annotator can't tell.
+    """
+    for row in rows:
+        seen = stream(seed, "seen", row.sample_id).random() < share
+        if not seen or row.ac is None or row.ef is None:
+            continue
+        rng = stream(seed, annotator, row.model_dump_json())
+        valid, tell, *wrong = (rng.random(4) < [error, error / 2, error, error]).tolist()
+        cell = row.cell
+        yield Annotation(
+            sample_id=row.sample_id,
+            target=cell.target,
+            extractor=cell.extractor,
+            editor=cell.editor,
+            seed=cell.seed,
+            position=row.position,
+            edited=row.edited,
+            annotator=annotator,
+            valid="cant_tell" if tell else "no" if valid else "yes",
+            ac=int((row.ac >= 0.5) != wrong[0]),
+            ef=int((row.ef >= 0.5) != wrong[1]),
+        )
 
 
 CELL = Cell(target="simulated", extractor="none", editor="none", judge="simulated", seed=0)

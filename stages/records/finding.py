@@ -228,6 +228,8 @@ class AgreementRow(Record):
     """``all``, or ``strict``: only edits that every annotator marked valid and judged in full."""
     agree: int
     """Units on which all say the same."""
+    n_missing: int
+    """Units that somebody left out, or could not tell; they are not counted."""
     share: Measured
     """Their share with Wilson ends."""
     clustered: Measured

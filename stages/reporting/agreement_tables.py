@@ -23,6 +23,7 @@ def judges(study: Study) -> Table | None:
             of(row.kappa) if row.kappa else None,
             of(row.alpha) if row.alpha else None,
             row.clustered.n_samples,
+            row.n_missing,
             confusion(row),
         )
         for row in study.findings.judges
@@ -44,6 +45,7 @@ def judges(study: Study) -> Table | None:
             Column("kappa", "κ", quantity=True),
             Column("alpha", "α", quantity=True),
             Column("n_samples", "Samples"),
+            Column("n_missing", "Missing"),
             Column("confusion", "Confusion", wrap=True),
         ),
         rows,

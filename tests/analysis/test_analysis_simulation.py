@@ -9,7 +9,7 @@ from stages import calibration
 from stages.analysis.coverage import study as simulate
 from stages.analysis.coverage import trials
 from stages.analysis.measures import Resampling
-from stages.analysis.simulation import Design, draw
+from stages.analysis.simulation import Design, annotate, draw
 from stages.records import jsonl
 from stages.records.base import Status
 from stages.records.finding import CoverageRow
@@ -89,6 +89,20 @@ def test_designs_between_the_ends_are_taken_together_as_well():
 def test_equal_seeds_draw_equal_studies():
     assert trials(SMALL, 3, 0.25, QUICK) == trials(SMALL, 3, 0.25, QUICK)
     assert trials(SMALL, 3, 0.25, QUICK) != trials(SMALL, 3, 0.25, QUICK._replace(seed=1))
+
+
+def test_simulated_annotators_see_the_same_part_and_err_on_their_own(study, cell):
+    rows = study({cell(): 0.5}, SMALL._replace(n_samples=400)).rows
+    options = {"share": 0.5, "error": 0.1, "seed": 0}
+    one, two = (list(annotate(rows, name, **options)) for name in ("a", "b"))
+    assert [a.key for a in one] == [b.key for b in two]
+    assert len({a.sample_id for a in one}) / 400 == pytest.approx(0.5, abs=0.1)
+    truth = {(r.sample_id, r.position): r.ef for r in rows}
+    for said in (one, two):
+        wrong = [a.ef != truth[a.sample_id, a.position] for a in said]
+        assert np.mean(wrong) == pytest.approx(0.1, abs=0.04)
+    assert [a.ef for a in one] != [b.ef for b in two]
+    assert {a.valid for a in one} == {"yes", "no", "cant_tell"}
 
 
 def params(**changes):
