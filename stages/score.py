@@ -62,7 +62,9 @@ def findings(
     settings: parameters.ScoreSettings,
 ) -> dict[str, Iterable[Record]]:
     """All that is concluded, by the name of its file."""
-    resampling = Resampling(settings.resamples, settings.confidence, settings.seed)
+    resampling = Resampling(
+        settings.resamples, settings.confidence, settings.seed, settings.interval
+    )
     compared = list(comparisons.compare(rows, resampling))
     valid = {cell: people.validity(labels, cell) for cell in trails}
     return {

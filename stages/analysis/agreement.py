@@ -197,8 +197,15 @@ def _over_judges(
     name = (part.model_dump_json(), metric)
 
     def over_samples(values: FloatArray, exists: BoolArray, kind: str) -> Measured:
-        rng = stream(resampling.seed, "judges", kind, *name)
-        return measured(estimate(values[exists], samples[exists], rng=rng, **options))  # type: ignore[arg-type]
+        found = estimate(
+            values[exists],
+            samples[exists],
+            rng=stream(resampling.seed, "judges", kind, *name),
+            method=resampling.method,
+            confidence=resampling.confidence,
+            n_resamples=resampling.n,
+        )
+        return measured(found)
 
     voted, decided = majority(table)
     rated = ~np.isnan(table).all(axis=1)

@@ -149,6 +149,7 @@ def bound(rows: Sequence[Intervention], resampling: Resampling) -> Iterator[Boun
                 values,
                 samples,
                 rng=stream(resampling.seed, "bounds", *name),
+                method=resampling.method,
                 confidence=resampling.confidence,
                 n_resamples=resampling.n,
             )

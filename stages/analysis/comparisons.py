@@ -167,6 +167,8 @@ def _contrast(
         matrix.table,
         weights,
         rng=stream(resampling.seed, "compare", *name, f"{matrix.domain}", f"{matrix.position}"),
+        # A difference has no rarer outcome: what adapts near 0 and 1 has nothing to adapt to.
+        method="expanded" if resampling.method == "adaptive" else resampling.method,
         confidence=resampling.confidence,
         n_resamples=resampling.n,
     )

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stages.analysis.attrition import bound
 from stages.analysis.estimates import estimate_part
 from stages.analysis.fates import follow
 from stages.analysis.measures import Resampling, measured, rounded
@@ -12,9 +13,11 @@ from stages.analysis.simulation import CELL, Design, Drawn, draw
 from stages.records.finding import CoverageRow
 from stages.records.score import Intervention
 from stages.stats.correction import corrected_mean
+from stages.stats.estimates import Estimand
 from stages.stats.interval import wilson
 from stages.stats.resampling import stream
 
+ESTIMATORS = ("sample_mean", "percentile", "intervention_mean", "corrected", "bounds")
 SLACK = 1e-9
 """An end that equals the planted value but for rounding holds it."""
 
@@ -38,23 +41,33 @@ def trials(
     labelled : float
         Share of samples with human labels, drawn at random; the labels are the truth.
     """
-    out: dict[str, list[Trial]] = {
-        "sample_mean": [],
-        "intervention_mean": [],
-        "corrected": [],
-    }
+    out: dict[str, list[Trial]] = {name: [] for name in ESTIMATORS}
     for replication in range(replications):
         rng = stream(resampling.seed, "simulate", repr(design), str(replication))
         drawn = draw(design, rng)
         rows = [row for row in follow(CELL, drawn.samples, drawn.trail) if row.position > 0]
         fresh = resampling._replace(seed=int(rng.integers(2**31)))
-        for estimand in ("sample_mean", "intervention_mean"):
-            found = estimate_part(CELL, "ccs_binary", None, None, estimand, rows, fresh)
-            trial = Trial(found.mean, found.low, found.high, found.n_interventions)
-            out[estimand].append(trial)
+        published = fresh._replace(method="percentile")
+        out["sample_mean"].append(_estimated(rows, "sample_mean", fresh))
+        out["percentile"].append(_estimated(rows, "sample_mean", published))
+        out["intervention_mean"].append(_estimated(rows, "intervention_mean", fresh))
         if design.judge_error > 0:
             out["corrected"].append(_corrected(drawn, rows, labelled, fresh, rng))
+        if design.loss_slope != 0:
+            out["bounds"].append(_bounded(rows, fresh))
     return {name: found for name, found in out.items() if found}
+
+
+def _estimated(rows: Sequence[Intervention], estimand: Estimand, resampling: Resampling) -> Trial:
+    found = estimate_part(CELL, "ccs_binary", None, None, estimand, rows, resampling)
+    return Trial(found.mean, found.low, found.high, found.n_interventions)
+
+
+def _bounded(rows: Sequence[Intervention], resampling: Resampling) -> Trial:
+    """From the lower end of the worst case to the upper end of the best."""
+    (found,) = (row for row in bound(rows, resampling) if row.metric == "ccs_binary")
+    scored = found.n_planned - found.n_lost
+    return Trial(found.observed.mean, found.worst.low, found.best.high, scored)
 
 
 def _corrected(

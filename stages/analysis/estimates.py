@@ -64,6 +64,7 @@ def estimate_part(
         found.samples,
         rng=stream(resampling.seed, "estimate", *name, estimand),
         estimand=estimand,
+        method=resampling.method,
         confidence=resampling.confidence,
         n_resamples=resampling.n,
     )

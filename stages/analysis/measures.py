@@ -7,6 +7,7 @@ import numpy as np
 
 from stages.records.finding import Measured
 from stages.records.score import Intervention
+from stages.stats.estimates import Method
 from stages.stats.interval import FloatArray, Interval
 
 METRICS = ("ac", "ef", "ccs_binary", "ccs_graded")
@@ -22,6 +23,8 @@ class Resampling(NamedTuple):
     """Nominal coverage."""
     seed: int
     """Seed of all streams; each number has its own, so that one more table changes no other."""
+    method: Method = "adaptive"
+    """How intervals of means are made, as in `stats.estimates.estimate`."""
 
 
 class Scores(NamedTuple):

@@ -92,7 +92,7 @@ def draw(design: Design, rng: np.random.Generator) -> Drawn:
                 continue
             true = (1, 1)
             if rng.random() >= p:
-                true = UNFAITHFUL[int(rng.choice(3, p=UNFAITHFUL_SHARES))]
+                true = UNFAITHFUL[int(np.searchsorted(np.cumsum(UNFAITHFUL_SHARES), rng.random()))]
             truth[sample.id, position] = true
             made["answers"].append(_answer(sample.id, position))
             made["judgements"].append(_verdict(sample.id, position, true, design, judge_rng))

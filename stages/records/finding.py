@@ -301,7 +301,9 @@ class CoverageRow(Record):
     """``coverage``: an exact judge. ``judge``: a judge that errs. ``loss``: loss that goes with the
     score."""
     estimator: str
-    """``sample_mean``, ``intervention_mean``, or ``corrected`` by human labels."""
+    """``sample_mean`` and ``intervention_mean`` as the tables have them; ``percentile``: the former
+    with the interval as published; ``corrected`` by human labels; ``bounds``: from the lower end
+    with all lost edits unfaithful to the upper end with all of them faithful."""
     n_samples: int
     """Samples of each study."""
     k: int

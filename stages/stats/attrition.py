@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stages.stats.estimates import Estimand, estimate
+from stages.stats.estimates import Estimand, Method, estimate
 from stages.stats.interval import BoolArray, FloatArray, Interval, wilson
 from stages.stats.permutation import Association, association
 from stages.stats.resampling import cluster_totals
@@ -65,6 +65,7 @@ def bounds(
     *,
     rng: np.random.Generator,
     estimand: Estimand = "sample_mean",
+    method: Method = "percentile",
     confidence: float = 0.95,
     n_resamples: int = 10_000,
 ) -> Bounds:
@@ -79,6 +80,8 @@ def bounds(
         One entry a planned intervention, NaN where it was lost.
     clusters : array (n,)
         The sample of each.
+    method : str
+        Of the intervals, as in `estimate`.
     """
     values, ids = np.asarray(scores, dtype=np.float64), np.asarray(clusters)
     lost = np.isnan(values)
@@ -89,6 +92,7 @@ def bounds(
             ids[kept],
             rng=rng,
             estimand=estimand,
+            method=method,
             confidence=confidence,
             n_resamples=n_resamples,
         )

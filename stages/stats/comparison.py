@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import nctdtr, ndtri
 
-from stages.stats.estimates import estimate
+from stages.stats.estimates import Method, estimate
 from stages.stats.interval import FloatArray, IntArray, Interval, student_quantile
 from stages.stats.permutation import Test, sign_flip
 from stages.stats.resampling import as_scores, bootstrap, cluster_index, cluster_totals
@@ -84,6 +84,7 @@ def contrast(
     weights: Sequence[float],
     *,
     rng: np.random.Generator,
+    method: Method = "percentile",
     confidence: float = 0.95,
     n_resamples: int = 10_000,
 ) -> Difference:
@@ -99,6 +100,8 @@ def contrast(
         Per-sample means in [0, 1], NaN where missing.
     weights : sequence of n_columns
         Columns of weight 0 need no score.
+    method : str
+        Of the interval, as in `estimate`.
     """
     means, weight = np.asarray(table, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if means.ndim != 2 or weight.shape != means.shape[1:]:
@@ -114,6 +117,7 @@ def contrast(
         values,
         np.arange(len(values)),
         rng=rng,
+        method=method,
         confidence=confidence,
         n_resamples=n_resamples,
         bounds=bounds,

@@ -67,6 +67,8 @@ class ScoreSettings(Section):
     """Bootstrap resamples."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Nominal coverage of intervals."""
+    interval: Literal["adaptive", "expanded", "percentile", "bca", "t", "wilson"]
+    """How intervals of means are made."""
     seed: Annotated[int, Field(ge=0)]
     """Seed of the resampling."""
     grid_tau_in: list[Share]

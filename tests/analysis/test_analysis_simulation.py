@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stages import calibration
+from stages.analysis.coverage import ESTIMATORS, trials
 from stages.analysis.coverage import study as simulate
-from stages.analysis.coverage import trials
 from stages.analysis.measures import Resampling
 from stages.analysis.simulation import Design, annotate, draw
 from stages.records import jsonl
@@ -83,7 +83,7 @@ def test_designs_between_the_ends_are_taken_together_as_well():
     rows = list(simulate("coverage", designs, 5, 0.25, QUICK))
     together = [r for r in rows if r.planted is None]
     assert {r.replications for r in together} == {10}
-    assert len(rows) == 3 * 2 + 2
+    assert len(rows) == 3 * 3 + 3
 
 
 def test_equal_seeds_draw_equal_studies():
@@ -129,4 +129,4 @@ def test_the_stage_writes_every_experiment(tmp_path):
     )
     rows = jsonl.read(tmp_path / "data" / "calibration" / "coverage.jsonl", CoverageRow)
     assert {r.experiment for r in rows} == {"coverage", "judge", "loss"}
-    assert {r.estimator for r in rows} == {"sample_mean", "intervention_mean", "corrected"}
+    assert {r.estimator for r in rows} == set(ESTIMATORS)

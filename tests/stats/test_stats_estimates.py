@@ -7,8 +7,9 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, ttest_1samp
+from scipy.stats import binom, norm, ttest_1samp
 from scipy.stats import bootstrap as scipy_bootstrap
+from scipy.stats import t as student
 from statsmodels.stats.proportion import proportion_confint
 
 from stages.stats import interval, resampling
@@ -286,3 +287,44 @@ def test_wilson_refuses_impossible_counts():
     assert interval.wilson(0, 0)[:3] == (None, None, None)
     assert interval.wilson(0, 9).low == 0.0
     assert interval.wilson(9, 9).high == 1.0
+
+
+def few(n, ones):
+    return np.repeat([1.0, 0.0], [ones, n - ones])
+
+
+def test_expanded_takes_the_percentile_draws_at_wider_levels():
+    scores, ids = few(20, 9), np.arange(20)
+    narrow = estimate(scores, ids, rng=rng(), method="percentile")
+    wide = estimate(scores, ids, rng=rng(), method="expanded")
+    assert wide.low < narrow.low < narrow.high < wide.high
+    # Hesterberg 2015: for 20 clusters the tails are 0.0159, not 0.025
+    level = 1 - 2 * norm.cdf(-np.sqrt(20 / 19) * student.isf(0.025, 19))
+    same = estimate(scores, ids, rng=rng(), method="percentile", confidence=level)
+    assert (wide.low, wide.high) == pytest.approx((same.low, same.high), abs=1e-9)
+
+
+def test_expanded_is_percentile_where_there_are_many_clusters():
+    scores, ids = few(5000, 2000), np.arange(5000)
+    narrow = estimate(scores, ids, rng=rng(), method="percentile")
+    wide = estimate(scores, ids, rng=rng(), method="expanded")
+    assert wide.high - wide.low == pytest.approx(narrow.high - narrow.low, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("ones", "method"), [(9, "wilson"), (51, "wilson"), (10, "expanded"), (30, "expanded")]
+)
+def test_adaptive_leaves_the_bootstrap_where_the_rarer_outcome_is_rare(ones, method):
+    scores, ids = few(60, ones), np.arange(60)
+    assert estimate(scores, ids, rng=rng(), method="adaptive") == estimate(
+        scores, ids, rng=rng(), method=method
+    )
+
+
+def test_adaptive_meets_wilson_of_samples_that_are_all_alike():
+    ends = [
+        estimate(few(60, ones), np.arange(60), rng=rng(), method="adaptive").high
+        for ones in range(8)
+    ]
+    assert ends == sorted(ends)
+    assert ends[0] < ends[1] < 2 * ends[0]
