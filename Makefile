@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test extras params check-params lint store-export store-import bench-export bench-replay clean
+.PHONY: help install run test extras params check-params lint store-export store-import bench-export bench-replay clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,6 +28,8 @@ lint: $(VENV)/dev.stamp  ## formatting, style and types
 	ruff format --check .
 	mypy
 
+install: $(VENV)/run.stamp  ## the virtual environment and what the pipeline needs
+
 extras: $(VENV)/run.stamp  ## what other models need, e.g. make extras EXTRAS=api (see pyproject.toml)
 	python -m pip install --quiet --disable-pip-version-check -c requirements/run.txt -e ".[$(EXTRAS)]"
 
@@ -37,7 +39,7 @@ store-export: $(VENV)/run.stamp  ## all replies as one file that DVC carries
 	@echo "now: git add data/store.tar.dvc && git commit && dvc push"
 
 store-import: $(VENV)/run.stamp  ## take over the replies that a colleague exported
-	dvc pull --quiet data/store.tar.dvc || dvc checkout --quiet data/store.tar.dvc
+	@test -f data/store.tar || dvc pull --quiet data/store.tar.dvc
 	python -m stages.models.store import data/store.tar
 
 bench-export: $(VENV)/run.stamp  ## the finished run as a data set: make bench-export FOLDER=…
@@ -58,7 +60,8 @@ $(VENV)/python.stamp:
 	touch $@
 
 $(VENV)/run.stamp: $(VENV)/python.stamp requirements/run.txt
-	python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
+	@echo "installing the packages of requirements/run.txt (one to three minutes the first time)"
+	@python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.txt

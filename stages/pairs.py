@@ -1,9 +1,9 @@
 """Pairs: the gate alone, on photographs and edits that were made elsewhere.
 
 Reads a folder of pairs, with labels where it has them. Writes `attempts.jsonl` (a row is one pair,
-measured and accepted or rejected as an attempt of `edit` would be), `images/`, `agreement.json`: how
-often the gate says what the annotator said, with a Wilson interval. No target, extractor or
-judge takes part; where a pair is not labelled, the extractor reads its instruction.
+measured and accepted or rejected as an attempt of `edit` would be), `images/`, and
+`agreement.json`: how often the gate says what the annotator said, with a Wilson interval. No
+target or judge takes part; where a pair is not labelled, the extractor reads its instruction.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from stages.records import jsonl
 from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.stats.agreement import wilson
-from stages.workflow import adapters, prompts
+from stages.workflow import adapters, prompts, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -102,12 +102,15 @@ def run(root: Path, params: Mapping[str, Any], *, pair: str) -> None:
         )
 
     attempts = asyncio.run(for_each(pairs, verify, at_once=AT_ONCE, label=f"pairs {pair}"))
+    limits = parameters.section(params, "limits", parameters.Limits)
+    outcome = tally.check(
+        f"pairs {pair}", (row.status for row in attempts), limits.max_failed_share
+    )
     found = agreement(pairs, attempts)
     jsonl.write(folder / "attempts.jsonl", attempts)
     text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     (folder / "agreement.json").write_text(text, encoding="utf-8")
-    accepted = sum(row.status is Status.OK for row in attempts)
-    print(f"pairs {pair}: {accepted} of {len(attempts)} accepted; {calls.summary()}")
+    print(f"pairs {pair}: {outcome}; {calls.summary()}")
     if found["n"]:
         ends = f"[{found['low']:.3f}, {found['high']:.3f}]"
         print(f"pairs {pair}: the gate agrees with {found['agree']} of {found['n']} labels {ends}")

@@ -28,6 +28,12 @@ KINDS = {"targets": Chat, "extractors": Chat, "judges": Chat, "editors": Editor}
 def run(root: Path, params: Mapping[str, Any]) -> None:
     """Check the study and list its cells."""
     study = cells.study_cells(params)
+    if not study and not params["pair_names"]:
+        raise UserError(
+            "params.yaml: target_names",
+            "is empty, and so is pair_names",
+            "Choose a target; the first line of its file in conf/ must be `# @package targets.NAME`.",
+        )
     check_settings(params)
     check_adapters(params)
     check_prompts(root, params)

@@ -6,7 +6,8 @@ the same picture. Paths in an index are relative to the index itself.
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,13 @@ def pixel_digest(pixels: NDArray[np.uint8]) -> str:
 def normal(text: str) -> str:
     """Text without differences of case and white space."""
     return " ".join(text.split()).casefold()
+
+
+def longest_within(known: Iterable[str], text: str) -> str | None:
+    """The longest of some normal texts that stands in a text, as whole words; None: none does."""
+    asked = normal(text)
+    within = [c for c in known if re.search(rf"(?<!\w){re.escape(c)}(?!\w)", asked)]
+    return max(within, key=len, default=None)
 
 
 def digest_of(keys: Mapping[Any, Any]) -> str:

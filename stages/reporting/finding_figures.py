@@ -107,7 +107,9 @@ def differences(study: Study) -> "Figure | None":
         _whisker(ax, row.difference, y, filled=clear)
         part = part_label(study, row.part)
         within = "" if part == "all" else f" ({part})"
-        labels.append(shorten(f"{row.first} − {row.second}{within}", 64))
+        axis = "" if row.axis == "target" else f"{row.axis}: "
+        between = f"{row.first} − {row.second}" if "×" not in row.axis else "own − other"
+        labels.append(shorten(f"{axis}{between}{within}", 64))
     ax.axvline(0, color=palette.GREY, linewidth=0.8, zorder=1)
     ax.set_yticks(range(len(found)), labels)
     ax.set_ylim(len(found) - 0.5, -0.5)

@@ -53,7 +53,9 @@ class RecordedTarget(Chat):
         asked = next(turn for turn in conversation.turns if turn.pictures)
         why = any(turn.role == "assistant" for turn in conversation.turns)
         image = recorded.pixel_digest(asked.pictures[0].pixels)
-        for (recorded_image, question), reply in self._replies.items():
-            if recorded_image == image and question in recorded.normal(asked.text):
-                return Completion(reply[why], usage=Usage(served_model=self.name))
-        raise CallError(Status.NOT_RECORDED, "no recorded reply to this image and question")
+        questions = [question for known, question in self._replies if known == image]
+        question = recorded.longest_within(questions, asked.text)
+        if question is None:
+            raise CallError(Status.NOT_RECORDED, "no recorded reply to this image and question")
+        reply = self._replies[image, question]
+        return Completion(reply[why], usage=Usage(served_model=self.name))

@@ -4,8 +4,10 @@ Index: JSONL or a JSON list, a row per edit:
 
     {"original": "a.jpg", "edited": "a_edited.png", "instruction": "…", "attempt": 1}
 
-``instruction`` and ``attempt`` may be absent: such a row answers any instruction or attempt for
-that original. The original is found by its pixels.
+``instruction`` is the whole text that the editor is given, or a part of it such as "remove the
+lamp". ``instruction`` and ``attempt`` may be absent: such a row answers any instruction or attempt
+for that original. The original is found by its pixels; that of a second edit is the image after
+the first.
 """
 
 from collections.abc import Mapping
@@ -61,7 +63,9 @@ class RecordedEditor(Editor):
         self, picture: Picture, instruction: str, *, seed: int, attempt: int
     ) -> EditedImage:
         """The recorded image; rows that name instruction and attempt go before others."""
-        image, wording = recorded.pixel_digest(picture.pixels), recorded.normal(instruction)
+        image = recorded.pixel_digest(picture.pixels)
+        wordings = [w for known, w, _ in self._edits if known == image and w is not None]
+        wording = recorded.longest_within(wordings, instruction)
         for key in (
             (image, wording, attempt),
             (image, wording, None),
