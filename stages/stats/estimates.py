@@ -77,17 +77,16 @@ def estimate(
     method : str
         ``percentile``: cluster bootstrap, as published. ``expanded``: the same draws at the levels
         Φ(−√(G/(G−1))·t), which make good what a percentile interval of few clusters lacks in
-        width (Hesterberg 2015, doi:10.1080/00031305.2015.1089789, section 5.3).
+        width (Hesterberg 2015, doi:10.1080/00031305.2015.1089789).
         ``adaptive``: ``wilson`` where less than `RARE` samples' worth of the rarer outcome were
         seen, as the bootstrap has too little to draw from there, else ``expanded``. ``bca``: the
         draws of ``percentile``, corrected for bias and skew (Efron & Tibshirani 1993, ch. 14).
         ``t``: linearised (CR1) standard error with Student's t of n_clusters − 1 degrees of
         freedom. ``wilson``: score interval at the effective number of trials p(1−p)/se² (compared
-        by Franco et al. 2019, PMC6690503), the
-        better choice for few samples with a mean near a bound. In simulations of correlated 0/1
-        scores (60 and 300 samples, one or two edits, 2,000 replications) percentile intervals
-        covered 93 to 96 % for means from 0.1 to 0.9; at 0.05 or 0.95 with 60 samples 92 to
-        99.5 %, where ``wilson`` kept 93 to 97 %.
+        by Franco et al. 2019, PMC6690503), the better choice for few samples with a mean near a
+        bound. In simulations of correlated 0/1 scores (60 and 300 samples, one or two edits, 2,000
+        replications) percentile intervals covered 93 to 96 % for means from 0.1 to 0.9; at 0.05 or
+        0.95 with 60 samples 92 to 99.5 %, where ``wilson`` kept 93 to 97 %.
     strata : array (n,), optional
         The stratum (domain) of each score, where the numbers by domain are fixed by design;
         constant within a sample. Percentile only.
