@@ -11,6 +11,7 @@ help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 run: $(VENV)/run.stamp  ## run the study of params.yaml, print its main table
+	@test -s dvc.lock || rm -f dvc.lock  # DVC leaves it empty when it is killed while writing
 	dvc repro
 	@python -m stages.reporting.summary reports
 

@@ -18,7 +18,7 @@ from stages.models.store import Store
 from stages.records import jsonl
 from stages.records.answer import Answer
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, tally
+from stages.workflow import adapters, cells, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -30,14 +30,14 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, seed: str) -> Non
     folders = Folders(root)
     cell = cells.cell(target=target, seed=seed)
     samples = jsonl.read(folders.prepare / "samples.jsonl", Sample)
-    limits = parameters.section(params, "limits", parameters.Limits)
+    limits = parameters.section(params, "limits", sections.Limits)
     calls = Calls(Store.open(root))
     interviewer = Interviewer(
         calls,
         adapters.build(params, f"targets.{target}", Chat),
         prompts.load(root, params, "target_question"),
         prompts.load(root, params, "target_why"),
-        parameters.section(params, "generation", parameters.Generation).max_tokens,
+        parameters.section(params, "generation", sections.Generation).max_tokens,
         cell.seed,
     )
 

@@ -9,9 +9,7 @@ no model; the same question on real pixels is what `study=calibration` runs the 
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from stages.analysis.coverage import study
 from stages.analysis.measures import Resampling
@@ -19,47 +17,12 @@ from stages.analysis.simulation import Design
 from stages.records import jsonl
 from stages.records.finding import CoverageRow
 from stages.workflow import params as parameters
+from stages.workflow import sections
 from stages.workflow.folders import Folders
 from stages.workflow.runner import main
 
-Share = parameters.Share
-Count = Annotated[int, Field(ge=1)]
 
-
-class CalibrationSettings(parameters.Section):
-    """The simulated studies."""
-
-    replications: Annotated[int, Field(ge=0)]
-    """Studies of each design; 0: none."""
-    n_samples: list[Count]
-    """Samples of a study."""
-    k: list[Annotated[int, Field(ge=1, le=10)]]
-    """Edits planned per sample."""
-    planted: list[Share]
-    """True CCS."""
-    icc: Share
-    """How alike a sample's edits are."""
-    accept: Share
-    """Probability that an attempt is accepted."""
-    max_attempts: Count
-    """Attempts of an edit."""
-    no_concepts: Share
-    """Share of samples without a concept."""
-    judge_error: list[Share]
-    """Error rates of the judge."""
-    labelled: Share
-    """Share of samples with human labels."""
-    loss_slope: list[Annotated[float, Field(ge=-1, le=1)]]
-    """How much likelier edits of faithful samples are accepted."""
-    confidence: Annotated[float, Field(gt=0, lt=1)]
-    """Nominal coverage of intervals."""
-    resamples: Annotated[int, Field(ge=100)]
-    """Bootstrap resamples of each interval."""
-    seed: Annotated[int, Field(ge=0)]
-    """Seed of the simulation."""
-
-
-def simulate(settings: CalibrationSettings) -> Iterator[CoverageRow]:
+def simulate(settings: sections.Calibration) -> Iterator[CoverageRow]:
     """All experiments: coverage of the interval, judge error, and loss that is not random."""
     resampling = Resampling(settings.resamples, settings.confidence, settings.seed)
 
@@ -96,7 +59,7 @@ def simulate(settings: CalibrationSettings) -> Iterator[CoverageRow]:
 
 def run(root: Path, params: Mapping[str, Any]) -> None:
     """Simulate studies with a planted CCS, and count how often their intervals hold it."""
-    settings = parameters.section(params, "calibration", CalibrationSettings)
+    settings = parameters.section(params, "calibration", sections.Calibration)
     rows = list(simulate(settings)) if settings.replications else []
     jsonl.write(Folders(root).calibration / "coverage.jsonl", rows)
     print(f"calibration: {len(rows)} rows, {settings.replications} studies of each design")

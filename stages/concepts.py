@@ -20,7 +20,7 @@ from stages.records.answer import Answer
 from stages.records.base import Status
 from stages.records.concept import ConceptList
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, tally
+from stages.workflow import adapters, cells, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -31,9 +31,9 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
     """Read the concepts of every explanation of one target."""
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, seed=seed)
-    k = parameters.section(params, "chain", parameters.Chain).k
-    limits = parameters.section(params, "limits", parameters.Limits)
-    max_tokens = parameters.section(params, "generation", parameters.Generation).max_tokens
+    k = parameters.section(params, "chain", sections.Chain).k
+    limits = parameters.section(params, "limits", sections.Limits)
+    max_tokens = parameters.section(params, "generation", sections.Generation).max_tokens
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
     answers = jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)
     prompt = prompts.load(root, params, "concepts")

@@ -23,7 +23,7 @@ from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.records.instruction import Instruction, InstructionChain
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, tally
+from stages.workflow import adapters, cells, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -37,7 +37,7 @@ class Studio:
     editor: Editor
     verifier: Verifier
     prompt: Prompt
-    chain: parameters.Chain
+    chain: sections.Chain
     seed: int
     images: Path
     """Folder that all pictures are saved to."""
@@ -141,7 +141,7 @@ def run(
     """Make and verify every counterfactual of one target."""
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, editor=editor, seed=seed)
-    limits = parameters.section(params, "limits", parameters.Limits)
+    limits = parameters.section(params, "limits", sections.Limits)
     thresholds, settings = parameters.verification(params)
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
     chains = jsonl.read(folders.instructions(cell) / "instructions.jsonl", InstructionChain)
@@ -158,7 +158,7 @@ def run(
         adapters.build(params, f"editors.{editor}", Editor),
         verifier,
         prompts.load(root, params, "edit"),
-        parameters.section(params, "chain", parameters.Chain),
+        parameters.section(params, "chain", sections.Chain),
         cell.seed,
         folders.edit(cell) / "images",
     )

@@ -22,7 +22,7 @@ from stages.records.base import Status
 from stages.records.concept import ConceptList
 from stages.records.instruction import Instruction, InstructionChain
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, tally
+from stages.workflow import adapters, cells, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -33,8 +33,8 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
     """Write the edit instructions for every sample of one target."""
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, seed=seed)
-    limits = parameters.section(params, "limits", parameters.Limits)
-    max_tokens = parameters.section(params, "generation", parameters.Generation).max_tokens
+    limits = parameters.section(params, "limits", sections.Limits)
+    max_tokens = parameters.section(params, "generation", sections.Generation).max_tokens
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
     answers = {a.sample_id: a for a in jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)}
     lists = jsonl.read(folders.concepts(cell) / "concepts.jsonl", ConceptList)

@@ -23,7 +23,7 @@ from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, tally
+from stages.workflow import adapters, cells, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -48,7 +48,7 @@ class Bench:
     clerk: Clerk
     binary: Prompt
     graded: Prompt
-    generation: parameters.Generation
+    generation: sections.Generation
 
     async def judge(self, case: Case, replicate: int) -> Judgement:
         """Ask for the binary verdict and, apart from it, for the grade."""
@@ -158,8 +158,8 @@ def run(
     """Judge every answer of one target to an edited image."""
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, editor=editor, judge=judge, seed=seed)
-    limits = parameters.section(params, "limits", parameters.Limits)
-    replicates = parameters.section(params, "judge", parameters.JudgeSettings).replicates
+    limits = parameters.section(params, "limits", sections.Limits)
+    replicates = parameters.section(params, "judge", sections.JudgeSettings).replicates
     docket = [
         (case, replicate)
         for case in cases(
@@ -181,7 +181,7 @@ def run(
         clerk,
         prompts.load(root, params, "judge_binary"),
         prompts.load(root, params, "judge_graded"),
-        parameters.section(params, "generation", parameters.Generation),
+        parameters.section(params, "generation", sections.Generation),
     )
 
     async def rule(entry: tuple[Case, int]) -> Judgement:
@@ -190,8 +190,11 @@ def run(
     where = f"judge {target}-{extractor}-{editor}-{judge}-{seed}"
     rows = asyncio.run(for_each(docket, rule, at_once=2 * clerk.model.concurrency, label=where))
     outcome = tally.check(where, (row.status for row in rows), limits.max_failed_share)
+    graded = tally.check(
+        f"{where} (graded)", (row.graded_status for row in rows), limits.max_failed_share
+    )
     jsonl.write(folders.judge(cell) / "judgements.jsonl", rows)
-    print(f"{where}: {outcome}; {clerk.calls.summary()}")
+    print(f"{where}: {outcome}; graded {graded}; {clerk.calls.summary()}")
 
 
 if __name__ == "__main__":

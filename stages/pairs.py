@@ -24,7 +24,7 @@ from stages.records import jsonl
 from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.stats.agreement import wilson
-from stages.workflow import adapters, prompts, tally
+from stages.workflow import adapters, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -56,7 +56,7 @@ def run(root: Path, params: Mapping[str, Any], *, pair: str) -> None:
         seed=0,
     )
     parse = prompts.load(root, params, "parse_edit")
-    max_tokens = parameters.section(params, "generation", parameters.Generation).max_tokens
+    max_tokens = parameters.section(params, "generation", sections.Generation).max_tokens
     images = folder / "images"
 
     async def verify(pair: Pair) -> Attempt:
@@ -102,7 +102,7 @@ def run(root: Path, params: Mapping[str, Any], *, pair: str) -> None:
         )
 
     attempts = asyncio.run(for_each(pairs, verify, at_once=AT_ONCE, label=f"pairs {pair}"))
-    limits = parameters.section(params, "limits", parameters.Limits)
+    limits = parameters.section(params, "limits", sections.Limits)
     outcome = tally.check(
         f"pairs {pair}", (row.status for row in attempts), limits.max_failed_share
     )

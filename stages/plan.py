@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from stages.benchmarks.pairs import PairFolder
 from stages.benchmarks.protocol import Benchmark
 from stages.models.protocol import Adapter, Chat, Detector, Editor, Segmenter
 from stages.records.errors import UserError
 from stages.records.score import Cell
-from stages.workflow import adapters, cells, prompts
+from stages.workflow import adapters, cells, prompts, sections
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.runner import main
@@ -32,7 +33,7 @@ def run(root: Path, params: Mapping[str, Any]) -> None:
         raise UserError(
             "params.yaml: target_names",
             "is empty, and so is pair_names",
-            "Choose a target; the first line of its file in conf/ must be `# @package targets.NAME`.",
+            "Choose a target, whose file in conf/ begins with `# @package targets.NAME`.",
         )
     check_settings(params)
     check_adapters(params)
@@ -48,9 +49,10 @@ def run(root: Path, params: Mapping[str, Any]) -> None:
 
 def check_settings(params: Mapping[str, Any]) -> None:
     """Every section holds what its stages expect."""
-    for name, model in parameters.SECTIONS.items():
+    for name, model in sections.SECTIONS.items():
         parameters.section(params, name, model)
     parameters.verification(params)
+    parameters.value(params, "study", str)
 
 
 def check_adapters(params: Mapping[str, Any]) -> None:
@@ -63,7 +65,9 @@ def check_adapters(params: Mapping[str, Any]) -> None:
     _try(params, "segmenter", Segmenter)
     for name in params.get("benchmarks") or {}:
         key = f"benchmarks.{name}"
-        adapters.check(adapters.lookup(params, key), key, Benchmark)
+        adapters.build(params, key, Benchmark)
+    for name in params["pair_names"]:
+        adapters.build(params, f"pairs.{name}", PairFolder)
     if params["target_names"] and not params.get("benchmarks"):
         raise UserError(
             "params.yaml: benchmarks", "is empty", "Choose one, e.g. `-S benchmark=[demo]`."

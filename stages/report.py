@@ -9,43 +9,21 @@ give equal files.
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from stages.reporting import figures, finding_figures, gallery, page, plots, protocol_tables, tables
 from stages.reporting.all_tables import all_tables
 from stages.reporting.reading import read_study
 from stages.reporting.study import Study
 from stages.workflow import params as parameters
+from stages.workflow import sections
 from stages.workflow.folders import Folders
 from stages.workflow.runner import main
-
-Count = Annotated[int, Field(ge=0, le=10_000)]
-
-
-class ReportSettings(parameters.Section):
-    """How much the report shows, and how."""
-
-    title: str
-    """Title of the page."""
-    gallery: Count
-    """Chains in the page's gallery."""
-    panels: Count
-    """Verified attempts that are drawn in four views."""
-    examples: Count
-    """Chains that are printed as figures."""
-    thumbnail_px: Annotated[int, Field(ge=64, le=2048)]
-    """Width of the page's pictures in pixels."""
-    dpi: Annotated[int, Field(ge=72, le=600)]
-    """Resolution of the figures in dots an inch."""
-    settings: list[str]
-    """Sections of the parameters that the page prints and takes the digest of."""
 
 
 def run(root: Path, params: Mapping[str, Any]) -> None:
     """Write the report of a study."""
-    settings = parameters.section(params, "report", ReportSettings)
+    settings = parameters.section(params, "report", sections.Report)
     study = read_study(root, params)
     reports = Folders(root).reports
     cases = gallery.all_cases(study)

@@ -19,7 +19,7 @@ from stages.records.answer import Answer
 from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, tally
+from stages.workflow import adapters, cells, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -34,14 +34,14 @@ def run(
     cell = cells.cell(target=target, extractor=extractor, editor=editor, seed=seed)
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
     attempts = jsonl.read(folders.edit(cell) / "attempts.jsonl", Attempt)
-    limits = parameters.section(params, "limits", parameters.Limits)
+    limits = parameters.section(params, "limits", sections.Limits)
     calls = Calls(Store.open(root))
     interviewer = Interviewer(
         calls,
         adapters.build(params, f"targets.{target}", Chat),
         prompts.load(root, params, "target_question"),
         prompts.load(root, params, "target_why"),
-        parameters.section(params, "generation", parameters.Generation).max_tokens,
+        parameters.section(params, "generation", sections.Generation).max_tokens,
         cell.seed,
     )
 

@@ -27,6 +27,7 @@ from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Intervention
 from stages.workflow import params as parameters
+from stages.workflow import sections
 from stages.workflow.folders import Folders
 from stages.workflow.runner import main
 
@@ -59,7 +60,7 @@ def findings(
     labels: people.Labels,
     n_samples: int,
     gate: thresholds.Gate,
-    settings: parameters.ScoreSettings,
+    settings: sections.ScoreSettings,
 ) -> dict[str, Iterable[Record]]:
     """All that is concluded, by the name of its file."""
     resampling = Resampling(
@@ -87,8 +88,8 @@ def findings(
 def run(root: Path, params: Mapping[str, Any]) -> None:
     """Score the study."""
     folders = Folders(root)
-    settings = parameters.section(params, "score", parameters.ScoreSettings)
-    chain = parameters.section(params, "chain", parameters.Chain)
+    settings = parameters.section(params, "score", sections.ScoreSettings)
+    chain = parameters.section(params, "chain", sections.Chain)
     used, _ = parameters.verification(params)
     gate = thresholds.Gate(
         settings.grid_tau_in,

@@ -71,22 +71,27 @@ class PairFolder:
     def load(self) -> list[Pair]:
         """Read the labelled pairs, or all pairs where there are no labels, in index order."""
         labels = self._read_labels()
-        pairs = []
+        pairs: dict[str, Pair] = {}
         for where, row in recorded.rows(self._index):
             name = recorded.text_field(where, row, "id")
             if self._labels is None or name in labels:
-                pairs.append(self._pair(where, name, row, labels.get(name)))
+                if name in pairs:
+                    raise UserError(where, f"{name!r} is the id of two pairs", "Make ids unique.")
+                pairs[name] = self._pair(where, name, row, labels.get(name))
         if not pairs:
             raise UserError(str(self._index), "holds no pair", "Add rows, or name other files.")
-        return pairs
+        return list(pairs.values())
 
     def _read_labels(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
         if self._labels is None:
             return {}
-        return {
-            recorded.text_field(where, row, "id"): (where, row)
-            for where, row in recorded.rows(self._labels)
-        }
+        labels: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        for where, row in recorded.rows(self._labels):
+            name = recorded.text_field(where, row, "id")
+            if name in labels:
+                raise UserError(where, f"{name!r} has two labels", "Keep one of the two.")
+            labels[name] = where, row
+        return labels
 
     def _pair(
         self, where: str, name: str, row: Mapping[str, Any], label: tuple[str, Any] | None
@@ -102,6 +107,13 @@ class PairFolder:
         edit_type = "modify" if said.get("edit_type") == "global" else said.get("edit_type")
         if edit_type not in get_args(EditType):
             raise UserError(at, f"edit_type is {edit_type!r}", f"Use {get_args(EditType)}.")
+        searched = "edited" if edit_type == "add" else "original"
+        if said.get("frame", searched) != searched:
+            raise UserError(
+                at,
+                f"frame is {said['frame']!r}",
+                f"To {edit_type}, draw the box in the {searched} image, which is searched.",
+            )
         valid = said.get("valid")
         if valid not in get_args(Valid):
             raise UserError(at, f"valid is {valid!r}", f"Use {get_args(Valid)}.")
@@ -112,14 +124,18 @@ class PairFolder:
             instruction,
             edit_type=cast(EditType, edit_type),
             target=recorded.text_field(at, said, "target"),
-            boxes=read_boxes(at, [said["box"]] if "box" in said else None),
+            boxes=read_boxes(
+                at,
+                [said["box"]] if "box" in said else [],
+                (edited if searched == "edited" else original).shape,
+            ),
             valid=cast(Valid, valid),
             label_reason=said.get("reason"),
         )
 
 
 def _crop(where: str, image: NDArray[np.uint8], box: object) -> NDArray[np.uint8]:
-    (found,) = read_boxes(where, [box])
+    (found,) = read_boxes(where, [box], image.shape)
     cut = image[int(found.y0) : int(found.y1), int(found.x0) : int(found.x1)]
     if cut.size == 0:
         raise UserError(where, "crop_both lies outside the image", "Mend the box.")

@@ -20,6 +20,7 @@ from stages.models.artefact.reading import Artefact, Row
 from stages.records.base import Status
 from stages.records.errors import UserError
 from stages.workflow import params as parameters
+from stages.workflow import sections
 
 _WRITTEN = "Written by `python -m stages.exchange replay`"
 _SECTIONS = ("chain", "generation", "judge", "score", "limits")
@@ -158,7 +159,7 @@ def _sections(artefact: Artefact) -> dict[str, Any]:
     given = artefact.provenance.params
     try:
         checked: dict[str, Any] = {
-            name: parameters.section(given, name, parameters.SECTIONS[name]).model_dump()
+            name: parameters.section(given, name, sections.SECTIONS[name]).model_dump()
             for name in _SECTIONS
         }
         parameters.verification(given)

@@ -88,7 +88,7 @@ _PNG_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
 
 
 def is_plain_png(data: bytes) -> bool:
-    """PNG, 8 bits, grey or RGB, and nothing in its head that changes what is seen."""
+    """PNG, 8 bits, grey or RGB, and nothing but pixels in it."""
     if not (data.startswith(_PNG_SIGNATURE) and data[12:16] == b"IHDR" and len(data) > 29):
         return False
     depth, colour = data[24], data[25]
@@ -98,7 +98,9 @@ def is_plain_png(data: bytes) -> bool:
     at = 33
     while at + 8 <= len(data):
         length, kind = struct.unpack(">I4s", data[at : at + 8])
-        if kind in (b"tRNS", b"eXIf", b"acTL"):
+        # Any other chunk changes what is seen, or carries words (an editor's prompt, say) that
+        # would go to a model along with the pixels.
+        if kind not in (b"IHDR", b"IDAT", b"IEND"):
             return False
         if kind == b"IEND":
             return True

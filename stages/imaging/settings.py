@@ -1,5 +1,6 @@
 """The parameters of localized edit verification, in one frozen and validated place."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -63,7 +64,7 @@ class Settings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"{name} must be a number, not {value!r}")
-            if not low <= value <= high:
+            if not (low <= value <= high and math.isfinite(value)):
                 raise ValueError(f"{name} must lie in [{low:g}, {high:g}], not {value!r}")
             if name in _WHOLE and value != int(value):
                 raise ValueError(f"{name} must be a whole number, not {value!r}")

@@ -120,4 +120,8 @@ class Clerk:
 def _some_text(text: str) -> str:
     if not text.strip():
         raise Unparsed("the reply is empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which no file could hold
+        raise Unparsed("the reply is not valid Unicode") from None
     return text

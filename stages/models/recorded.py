@@ -9,13 +9,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.imaging import codec
 from stages.records.errors import UserError
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def rows(index: Path) -> list[tuple[str, Mapping[str, Any]]]:
@@ -31,6 +34,10 @@ def rows(index: Path) -> list[tuple[str, Mapping[str, Any]]]:
     except FileNotFoundError:
         raise UserError(
             str(index), "the file is missing", "Put it there or name another."
+        ) from None
+    except OSError as error:
+        raise UserError(
+            str(index), f"can't be read ({error.strerror})", "Name a file of rows."
         ) from None
     except UnicodeDecodeError as error:
         raise UserError(
@@ -49,9 +56,21 @@ def rows(index: Path) -> list[tuple[str, Mapping[str, Any]]]:
 
 def text_field(where: str, row: Mapping[str, Any], name: str) -> str:
     """A field that must be text."""
-    if not isinstance(row.get(name), str):
+    text = row.get(name)
+    if not isinstance(text, str) or not text.strip():
         raise UserError(where, f"has no text under {name!r}", "Add it, or remove that row.")
-    return str(row[name])
+    return text
+
+
+def optional_text(where: str, row: Mapping[str, Any], name: str) -> str | None:
+    """A field that may be absent or null, and is text otherwise."""
+    return None if row.get(name) is None else text_field(where, row, name)
+
+
+def put(table: dict[K, V], key: K, value: V, where: str) -> None:
+    """Enter a row into a look-up table; a second row that says otherwise is an error."""
+    if table.setdefault(key, value) != value:
+        raise UserError(where, "says something else than an earlier row", "Keep one of the two.")
 
 
 def image_field(where: str, row: Mapping[str, Any], name: str, index: Path) -> NDArray[np.uint8]:
@@ -63,10 +82,10 @@ def read_image(path: Path, where: str) -> NDArray[np.uint8]:
     """Read an image file; an error names the row that asked for it."""
     try:
         return codec.decode(path.read_bytes())
-    except (FileNotFoundError, IsADirectoryError):
-        raise UserError(where, f"the image {path} is missing", "Put it there.") from None
     except codec.ImageError as error:
         raise UserError(where, f"{path} is no usable image ({error})", "Replace it.") from None
+    except (OSError, ValueError):  # ValueError: a path with a zero byte
+        raise UserError(where, f"the image {path} is missing", "Put it there.") from None
 
 
 def pixel_digest(pixels: NDArray[np.uint8]) -> str:
@@ -100,3 +119,5 @@ def _parse(where: str, text: str) -> Any:
         raise UserError(
             where, f"broken JSON ({error.msg}, column {error.colno})", "Mend or remove that row."
         ) from None
+    except (RecursionError, ValueError):  # nested without end, or a number of thousands of digits
+        raise UserError(where, "JSON that can't be read", "Mend or remove that row.") from None

@@ -11,7 +11,6 @@ turn it into one file that DVC carries.
 
 import asyncio
 import fcntl
-import hashlib
 import io
 import json
 import os
@@ -20,6 +19,7 @@ import tarfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def canonical(value: Json) -> bytes:
 
 def request_key(request: Json) -> str:
     """The key of a request: SHA-256 of its canonical form."""
-    return hashlib.sha256(canonical(request)).hexdigest()
+    return sha256(canonical(request)).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,10 @@ class Store:
         try:
             entry = json.loads(raw)
             checksum = entry.pop("sha256")
-            if hashlib.sha256(canonical(entry)).hexdigest() != checksum:
+            if sha256(canonical(entry)).hexdigest() != checksum:
                 raise ValueError("checksum")
+            if request_key(entry["request"]) != key:
+                raise ValueError("it answers another request")
             blobs = {name: self._read_blob(sha) for name, sha in entry["blobs"].items()}
             return Stored(entry["reply"], blobs)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -101,7 +103,7 @@ class Store:
         """Write a reply; it is complete on disk (flushed, if durable) before this returns."""
         blobs = {name: self._write_blob(data, durable) for name, data in stored.blobs.items()}
         entry: dict[str, Any] = {"request": request, "reply": stored.reply, "blobs": blobs}
-        entry["sha256"] = hashlib.sha256(canonical(entry)).hexdigest()
+        entry["sha256"] = sha256(canonical(entry)).hexdigest()
         self._write(self._reply_path(key), canonical(entry) + b"\n", durable)
 
     @asynccontextmanager
@@ -163,15 +165,18 @@ class Store:
                     path = self._path_of_member(archive, member)
                     if path.exists():
                         continue
-                    content = tar.extractfile(member)
-                    if content is None:
-                        raise UserError(str(archive), f"{member.name} is no file", "Export again.")
-                    self._write(path, content.read(), durable=False)
+                    content = tar.extractfile(member) if member.isfile() else None
+                    data = content.read() if content is not None else b""
+                    damaged = path.suffix != ".json" and sha256(data).hexdigest() != path.name
+                    if content is None or damaged:
+                        raise UserError(str(archive), f"{member.name} is damaged", "Export again.")
+                    self._write(path, data, durable=False)
                     fresh += path.suffix == ".json" and self.get(path.stem) is not None
         except FileNotFoundError:
             raise UserError(str(archive), "no such file", "Run `dvc pull` first.") from None
-        except tarfile.TarError as error:
-            raise UserError(str(archive), f"no export ({error})", "Export it again.") from None
+        except (tarfile.TarError, EOFError, OSError) as error:
+            why = " ".join(str(error).split())
+            raise UserError(str(archive), f"no export ({why})", "Export it again.") from None
         return fresh
 
     def _path_of_member(self, archive: Path, member: tarfile.TarInfo) -> Path:
@@ -202,13 +207,13 @@ class Store:
             data = self._blob_path(sha).read_bytes()
         except FileNotFoundError:
             raise ValueError(f"blob {sha[:12]} is missing") from None
-        if hashlib.sha256(data).hexdigest() != sha:
+        if sha256(data).hexdigest() != sha:
             self._set_aside(self._blob_path(sha), ValueError("checksum"))
             raise ValueError(f"blob {sha[:12]} is damaged")
         return data
 
     def _write_blob(self, data: bytes, durable: bool) -> str:
-        sha = hashlib.sha256(data).hexdigest()
+        sha = sha256(data).hexdigest()
         if not self._blob_path(sha).exists():
             self._write(self._blob_path(sha), data, durable)
         return sha
@@ -265,6 +270,11 @@ def main(arguments: list[str]) -> int:
                 return 2
     except UserError as error:
         print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(
+            f"{error.filename}: {error.strerror}. Name a file that can be written.", file=sys.stderr
+        )
         return 1
     return 0
 

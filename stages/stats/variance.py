@@ -36,8 +36,10 @@ class RunSpread(NamedTuple):
     not in it."""
 
 
-def run_spread(run_means: ArrayLike, *, confidence: float = 0.95) -> RunSpread:
-    """Mean ± SD of one number per run ``(n_runs,)``."""
+def run_spread(
+    run_means: ArrayLike, *, confidence: float = 0.95, bounds: tuple[float, float] = (0.0, 1.0)
+) -> RunSpread:
+    """Mean ± SD of one number per run ``(n_runs,)``; the ends are kept within ``bounds``."""
     means = as_scores(run_means)
     n = len(means)
     normal_quantile(confidence)
@@ -49,7 +51,8 @@ def run_spread(run_means: ArrayLike, *, confidence: float = 0.95) -> RunSpread:
         return RunSpread(mean, None, 1, ends)
     sd = float(means.std(ddof=1))
     half = student_quantile(confidence, n - 1) * sd / np.sqrt(n)
-    ends = Interval(mean, float(mean - half), float(mean + half), confidence, "t over runs", n, n)
+    low, high = max(float(mean - half), bounds[0]), min(float(mean + half), bounds[1])
+    ends = Interval(mean, low, high, confidence, "t over runs", n, n)
     return RunSpread(mean, sd, n, ends)
 
 

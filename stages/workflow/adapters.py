@@ -34,7 +34,7 @@ def build(params: Mapping[str, Any], key: str, kind: type[A]) -> A:
             f"needs a package that is not installed ({error.name or error})",
             f"`make extras EXTRAS={_EXTRAS.get(error.name or '', 'local')}` brings it.",
         ) from None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise UserError(
             f"params.yaml: {key}", str(error), f"See `{config['_target_']}` for its values."
         ) from None

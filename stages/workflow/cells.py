@@ -1,6 +1,7 @@
 """The study's matrix: which models meet which, and the names that make up a cell."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from itertools import product
 from typing import Any
@@ -29,6 +30,10 @@ def study_cells(params: Mapping[str, Any]) -> list[Cell]:
                 "params.yaml: seeds", f"{seed!r} is no whole number ≥ 0", "Use e.g. [0, 1]."
             )
     _check_not_empty(params, seeds)
+    for axis in (*AXES, "seeds", "pair_names"):
+        twice = [name for name, n in Counter(params[axis]).items() if n > 1]
+        if twice:
+            raise UserError(f"params.yaml: {axis}", f"holds {twice[0]!r} twice", "Name each once.")
     return [
         Cell(target=target, extractor=extractor, editor=editor, judge=judge, seed=seed)
         for target, extractor, editor, judge, seed in product(

@@ -10,7 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import yaml
+
 from stages.records.errors import UserError
+from stages.workflow.cells import study_cells
 
 
 def compose(root: Path, overrides: list[str]) -> str:
@@ -48,6 +51,7 @@ def main(arguments: list[str]) -> int:
     path = Path("params.yaml")
     try:
         text = compose(Path(), overrides)
+        study_cells(yaml.safe_load(text))
     except UserError as error:
         print(error, file=sys.stderr)
         return 1

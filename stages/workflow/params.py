@@ -4,97 +4,18 @@ A section is what one or more stages read. A stage that depends on a key says so
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from stages.imaging.settings import VERDICT_KEYS, Settings
 from stages.records.errors import UserError
+from stages.workflow.sections import Thresholds
 
-Share = Annotated[float, Field(ge=0, le=1)]
-Tokens = Annotated[int, Field(ge=16)]
 S = TypeVar("S", bound=BaseModel)
-
-
-class Section(BaseModel):
-    """A section of params: closed, so that a misspelt key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
-
-
-class Chain(Section):
-    """How long a chain is and how it goes on."""
-
-    k: Annotated[int, Field(ge=1, le=10)]
-    """Concepts, hence edits, per sample, at most."""
-    max_attempts: Annotated[int, Field(ge=1, le=10)]
-    """Attempts per edit, the first included."""
-    on_rejection: Literal["stop", "skip"]
-    """After an edit that failed for good: end the chain, or go on from the last accepted image."""
-
-
-class Thresholds(Section):
-    """When an edit is accepted: r_in > tau_in and r_out < tau_out (paper: 0.10 and 0.30)."""
-
-    tau_in: Share
-    """Share of the target region that must have changed."""
-    tau_out: Share
-    """Share of the rest that may have changed."""
-
-
-class Generation(Section):
-    """Limits of text generation."""
-
-    max_tokens: Tokens
-    """Tokens of a reply, thinking included."""
-    graded_max_tokens: Tokens
-    """Tokens of a graded verdict, which is reasoned at length."""
-
-
-class JudgeSettings(Section):
-    """How verdicts are asked for."""
-
-    replicates: Annotated[int, Field(ge=1, le=32)]
-    """Samples of each verdict; their mean is scored."""
-
-
-class ScoreSettings(Section):
-    """How estimates are made."""
-
-    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
-    """Bootstrap resamples."""
-    confidence: Annotated[float, Field(gt=0, lt=1)]
-    """Nominal coverage of intervals."""
-    interval: Literal["adaptive", "expanded", "percentile", "bca", "t", "wilson"]
-    """How intervals of means are made."""
-    seed: Annotated[int, Field(ge=0)]
-    """Seed of the resampling."""
-    grid_tau_in: list[Share]
-    """Thresholds on r_in that the sensitivity table tries."""
-    grid_tau_out: list[Share]
-    """Thresholds on r_out that it tries."""
-    gaps: list[Annotated[float, Field(gt=0, lt=1)]]
-    """True differences between two targets for which samples are planned."""
-    power: Annotated[float, Field(gt=0, lt=1)]
-    """Probability with which such a difference is to be found."""
-
-
-class Limits(Section):
-    """When a stage gives up rather than go on with too little."""
-
-    max_failed_share: Share
-    """Largest share of a stage's rows that may lack a reply."""
-
-
-SECTIONS: Mapping[str, type[Section]] = {
-    "chain": Chain,
-    "generation": Generation,
-    "judge": JudgeSettings,
-    "score": ScoreSettings,
-    "limits": Limits,
-}
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -143,6 +64,9 @@ def verification(params: Mapping[str, Any]) -> tuple[Thresholds, Settings]:
     given = params.get("verify")
     if not isinstance(given, Mapping):
         raise UserError("params.yaml: verify", "the section is missing", "`make params`.")
+    missing = sorted({field.name for field in fields(Settings)} - set(given))
+    if missing:
+        raise UserError(f"params.yaml: verify.{missing[0]}", "is missing", "`make params`.")
     taus = {key: given[key] for key in VERDICT_KEYS if key in given}
     thresholds = section({"verify": taus}, "verify", Thresholds)
     try:

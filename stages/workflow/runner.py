@@ -3,16 +3,18 @@
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from stages.records.errors import UserError
 from stages.workflow import params as parameters
 
 Run = Callable[..., None]
+_INTERRUPTED = "interrupted; every finished call is in the store: run it again"
 
 
 def main(stage: str, run: Run, axes: Sequence[str] = ()) -> None:
@@ -31,31 +33,38 @@ def main(stage: str, run: Run, axes: Sequence[str] = ()) -> None:
     for axis in axes:
         parser.add_argument(f"--{axis}", required=True)
     chosen = vars(parser.parse_args())
+    name = f"{stage}@{'-'.join(chosen.values())}" if chosen else stage
+    signal.signal(signal.SIGINT, lambda *_: _end(name, _INTERRUPTED, 130))
     try:
         run(Path(), parameters.load(Path("params.yaml")), **chosen)
     except UserError as error:
-        _fail(stage, chosen, str(error), 1)
-    except KeyboardInterrupt:
-        _fail(stage, chosen, "interrupted; every finished call is in the store: run it again", 130)
+        _end(name, str(error), 1)
     except OSError as error:
-        if error.filename is None and error.errno is None:
-            raise
-        _fail(stage, chosen, f"{error.filename or 'disk'}: {error.strerror}. Mend it and rerun.", 1)
+        what = f"{error.filename or 'disk'}: {error.strerror or error}"
+        _end(name, f"{what}. Mend it and run again.", 1)
+    except Exception as error:
+        # Not hidden: the stage fails, and the whole trace is a variable away. But the output that
+        # DVC removed comes back, whatever went wrong.
+        if os.environ.get("EDCT_TRACE"):
+            traceback.print_exc()
+        kind = type(error).__name__
+        _end(name, f"unexpected {kind}: {error}. EDCT_TRACE=1 shows where.".replace("\n", " "), 1)
 
 
-def _fail(stage: str, chosen: dict[str, Any], line: str, status: int) -> None:
-    _restore(Path("data") / stage / "-".join(chosen.values()) if chosen else Path("data") / stage)
-    print(f"{stage}: {line}", file=sys.stderr, flush=True)
+def _end(name: str, line: str, status: int) -> None:
+    """Bring earlier outputs back, say what happened in one line, and leave at once."""
+    _restore(name)
+    print(f"{name.replace('@', ' ')}: {line}", file=sys.stderr, flush=True)
     sys.stdout.flush()
-    os._exit(status) if status == 130 else sys.exit(status)
+    os._exit(status)  # threads that wait for a reply would hold the process otherwise
 
 
-def _restore(output: Path) -> None:
-    """Bring back the output that DVC removed before this run, if it ever was made."""
-    if output.exists() or "DVC_STAGE" not in os.environ or shutil.which("dvc") is None:
+def _restore(name: str) -> None:
+    """Bring back the outputs that DVC removed before this run, if they ever were made."""
+    if "DVC_STAGE" not in os.environ or shutil.which("dvc") is None:
         return
     subprocess.run(  # what was never made can't be restored, and that is no fault
-        ["dvc", "checkout", "--quiet", "--force", str(output)],
+        ["dvc", "checkout", "--quiet", "--force", name],
         capture_output=True,
         check=False,
         timeout=60,

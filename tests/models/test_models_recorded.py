@@ -134,6 +134,12 @@ def test_a_picture_is_known_by_its_pixels_whatever_its_file(tmp_path: Path) -> N
         ('{"image": "a.png", "boxes": [[NaN, 2, 3, 4]]}', "a box is not four numbers"),
         ('{"image": "a.png"}', "has no list under 'boxes'"),
         ('{"image": 3, "boxes": []}', "has no text under 'image'"),
+        ('{"image": "a\\u0000.png", "boxes": []}', ":1: the image"),
+        ('{"image": "a.png", "boxes": [[40, 40, 50, 50]]}', "lies outside the image"),
+        ('{"image": "a.png", "boxes": [[0.1, 0.1, 0.5, 0.9]]}', "no larger than a pixel"),
+        ('{"image": "a.png", "boxes": [[1, 2, true, 8]]}', "a box is not four numbers"),
+        ('{"image": "a.png", "boxes": [[1, 2, 5, 8, 9]]}', "a box is not four numbers"),
+        ('{"image": "a.png", "boxes": [], "phrase": 5}', "has no text under 'phrase'"),
     ],
 )
 def test_a_broken_row_is_named(tmp_path: Path, text: str, said: str) -> None:
@@ -144,6 +150,14 @@ def test_a_broken_row_is_named(tmp_path: Path, text: str, said: str) -> None:
         RecordedDetector(str(tmp_path / "b.jsonl"))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_rows_that_contradict_each_other_are_an_error(tmp_path: Path) -> None:
+    name = write_image(tmp_path / "a.png", image(10))
+    rows = [{"image": name, "question": "Q?", "answer": a, "explanation": "e"} for a in "aab"]
+    RecordedTarget(write_rows(tmp_path / "same.jsonl", *rows[:2]), "x")
+    with pytest.raises(UserError, match=r"other.jsonl:3: says something else"):
+        RecordedTarget(write_rows(tmp_path / "other.jsonl", *rows), "x")
 
 
 def pairs_folder(tmp_path: Path, **label: Any) -> Path:
@@ -173,9 +187,13 @@ def test_a_global_edit_counts_as_modify(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("label", "said"),
-    [({"valid": "maybe"}, "valid is 'maybe'"), ({"edit_type": "swap"}, "edit_type is 'swap'")],
+    [
+        ({"valid": "maybe"}, "valid is 'maybe'"),
+        ({"edit_type": "swap"}, "edit_type is 'swap'"),
+        ({"frame": "edited"}, "frame is 'edited'"),
+    ],
 )
 def test_a_wrong_label_is_named(tmp_path: Path, label: dict[str, str], said: str) -> None:
-    with pytest.raises(UserError, match="labels.json:1") as caught:
+    with pytest.raises(UserError, match=r"labels\.json:1") as caught:
         PairFolder(str(pairs_folder(tmp_path, **label)), labels="labels.json").load()
     assert said in str(caught.value)

@@ -114,6 +114,28 @@ def test_an_archive_that_is_no_export_writes_nothing(tmp_path: Path, name: str) 
     assert not (tmp_path / "escape.json").exists()
 
 
+def test_a_reply_under_a_foreign_key_answers_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    key, foreign = put(store, {"q": "mine"}), request_key({"q": "yours"})
+    path = tmp_path / "replies" / foreign[:2] / f"{foreign}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(next(tmp_path.glob(f"replies/*/{key}.json")).read_bytes())
+    assert store.get(foreign) is None
+    assert store.get(key) is not None
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE])
+def test_an_archive_of_links_is_refused(tmp_path: Path, kind: bytes) -> None:
+    name = f"blobs/aa/aa{'0' * 62}"
+    with tarfile.open(tmp_path / "bad.tar", "w") as tar:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, "/etc/passwd"
+        tar.addfile(info)
+    with pytest.raises(UserError, match="is damaged"):
+        Store(tmp_path / "store").import_from(tmp_path / "bad.tar")
+    assert not (tmp_path / "store" / name).exists()
+
+
 def test_a_missing_or_broken_archive_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file"):
         Store(tmp_path).import_from(tmp_path / "none.tar")

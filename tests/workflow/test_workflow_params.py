@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from stages.imaging.settings import Settings
 from stages.models.protocol import Chat, Segmenter
 from stages.records.errors import UserError
-from stages.workflow import adapters, cells, params
+from stages.workflow import adapters, cells, params, sections
 
 BASE: dict[str, Any] = {
     "target_names": ["a"],
@@ -16,7 +17,7 @@ BASE: dict[str, Any] = {
     "pair_names": [],
     "seeds": [0, 3],
     "chain": {"k": 2, "max_attempts": 2, "on_rejection": "stop"},
-    "verify": {"tau_in": 0.1, "tau_out": 0.3},
+    "verify": {"tau_in": 0.1, "tau_out": 0.3, **vars(Settings())},
     "segmenter": {"_target_": "stages.models.segmenter.grabcut.GrabCut"},
 }
 
@@ -40,7 +41,7 @@ def changed(key: str, value: Any) -> dict[str, Any]:
 )
 def test_a_wrong_chain_names_its_key(key: str, value: Any) -> None:
     with pytest.raises(UserError) as caught:
-        params.section(changed(key, value), "chain", params.Chain)
+        params.section(changed(key, value), "chain", sections.Chain)
     assert f"params.yaml: {key}" in str(caught.value)
 
 
@@ -57,7 +58,10 @@ def test_both_ends_of_a_share_are_shares(value: float) -> None:
     assert thresholds.tau_in == value
 
 
-@pytest.mark.parametrize(("key", "value"), [("ssim_threshold", 7), ("no_such_setting", 1)])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("ssim_threshold", 7), ("no_such_setting", 1), ("pixel_threshold", float("inf"))],
+)
 def test_a_wrong_setting_of_measurement_is_named(key: str, value: Any) -> None:
     with pytest.raises(UserError, match=key):
         params.verification(changed(f"verify.{key}", value))
@@ -81,6 +85,8 @@ def test_a_study_without_targets_has_no_cells() -> None:
         ("seeds", [-1], "no whole number"),
         ("seeds", [True], "no whole number"),
         ("judge_names", "j", "must be a list"),
+        ("target_names", ["a", "a"], "twice"),
+        ("seeds", [0, 0], "twice"),
     ],
 )
 def test_a_wrong_axis_is_named(key: str, value: Any, said: str) -> None:
@@ -111,3 +117,18 @@ def test_an_unknown_name_is_answered_with_near_ones() -> None:
     given = {"targets": {"demo_looks": {}, "demo_prior": {}}}
     with pytest.raises(UserError, match="Known: demo_looks"):
         adapters.build(given, "targets.demo_look", Chat)
+
+
+def test_a_missing_setting_of_measurement_is_named() -> None:
+    with pytest.raises(UserError, match=r"verify\.\w+: is missing"):
+        params.verification({"verify": {"tau_in": 0.1, "tau_out": 0.3}})
+
+
+def test_an_adapter_s_own_complaint_carries_the_key() -> None:
+    config = {
+        "_target_": "stages.models.chat.demo_target.DemoTarget",
+        "behaviour": "stares",
+    }
+    with pytest.raises(UserError, match=r"params.yaml: targets\.x") as caught:
+        adapters.build({"targets": {"x": config}}, "targets.x", Chat)
+    assert "\n" not in str(caught.value)

@@ -38,10 +38,11 @@ class RecordedTarget(Chat):
         for where, row in recorded.rows(file):
             image = recorded.pixel_digest(recorded.image_field(where, row, "image", file))
             question = recorded.normal(recorded.text_field(where, row, "question"))
-            self._replies[image, question] = (
+            said = (
                 recorded.text_field(where, row, "answer"),
                 recorded.text_field(where, row, "explanation"),
             )
+            recorded.put(self._replies, (image, question), said, where)
         self._digest = recorded.digest_of(self._replies)
 
     def identity(self) -> Mapping[str, Any]:

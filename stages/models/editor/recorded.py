@@ -42,12 +42,15 @@ class RecordedEditor(Editor):
         file = Path(index)
         for where, row in recorded.rows(file):
             original = recorded.pixel_digest(recorded.image_field(where, row, "original", file))
-            instruction, attempt = row.get("instruction"), row.get("attempt")
+            instruction = recorded.optional_text(where, row, "instruction")
+            attempt = row.get("attempt")
+            if attempt is not None and (type(attempt) is not int or attempt < 1):
+                raise UserError(where, f"attempt is {attempt!r}", "Give 1, 2 …, or leave it out.")
             edited = file.parent / recorded.text_field(where, row, "edited")
             if not edited.is_file():
                 raise UserError(where, f"the image {edited} is missing", "Put it there.")
-            wording = recorded.normal(instruction) if isinstance(instruction, str) else None
-            self._edits[original, wording, attempt if isinstance(attempt, int) else None] = edited
+            wording = None if instruction is None else recorded.normal(instruction)
+            recorded.put(self._edits, (original, wording, attempt), edited, where)
         self._digest = recorded.digest_of(
             {
                 key: recorded.pixel_digest(recorded.read_image(path, str(file)))

@@ -1,0 +1,144 @@
+"""The sections of `params.yaml`: what each may hold. Unknown keys and wrong values are errors."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Tokens = Annotated[int, Field(ge=16)]
+Shown = Annotated[int, Field(ge=0, le=10_000)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A section of params: closed, so that a misspelt key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+
+
+class Chain(Section):
+    """How long a chain is and how it goes on."""
+
+    k: Annotated[int, Field(ge=1, le=10)]
+    """Concepts, hence edits, per sample, at most."""
+    max_attempts: Annotated[int, Field(ge=1, le=10)]
+    """Attempts per edit, the first included."""
+    on_rejection: Literal["stop", "skip"]
+    """After an edit that failed for good: end the chain, or go on from the last accepted image."""
+
+
+class Thresholds(Section):
+    """When an edit is accepted: r_in > tau_in and r_out < tau_out (paper: 0.10 and 0.30)."""
+
+    tau_in: Share
+    """Share of the target region that must have changed."""
+    tau_out: Share
+    """Share of the rest that may have changed."""
+
+
+class Generation(Section):
+    """Limits of text generation."""
+
+    max_tokens: Tokens
+    """Tokens of a reply, thinking included."""
+    graded_max_tokens: Tokens
+    """Tokens of a graded verdict, which is reasoned at length."""
+
+
+class JudgeSettings(Section):
+    """How verdicts are asked for."""
+
+    replicates: Annotated[int, Field(ge=1, le=32)]
+    """Samples of each verdict; their mean is scored."""
+
+
+class ScoreSettings(Section):
+    """How estimates are made."""
+
+    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
+    """Bootstrap resamples."""
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    """Nominal coverage of intervals."""
+    interval: Literal["adaptive", "expanded", "percentile", "bca", "t", "wilson"]
+    """How intervals of means are made."""
+    seed: Annotated[int, Field(ge=0)]
+    """Seed of the resampling."""
+    grid_tau_in: list[Share]
+    """Thresholds on r_in that the sensitivity table tries."""
+    grid_tau_out: list[Share]
+    """Thresholds on r_out that it tries."""
+    gaps: list[Annotated[float, Field(gt=0, lt=1)]]
+    """True differences between two targets for which samples are planned."""
+    power: Annotated[float, Field(gt=0, lt=1)]
+    """Probability with which such a difference is to be found."""
+
+
+class Limits(Section):
+    """When a stage gives up rather than go on with too little."""
+
+    max_failed_share: Share
+    """Largest share of a stage's rows that may lack a reply."""
+
+
+class Report(Section):
+    """How much the report shows, and how."""
+
+    title: str
+    """Title of the page."""
+    gallery: Shown
+    """Chains in the page's gallery."""
+    panels: Shown
+    """Verified attempts that are drawn in four views."""
+    examples: Shown
+    """Chains that are printed as figures."""
+    thumbnail_px: Annotated[int, Field(ge=64, le=2048)]
+    """Width of the page's pictures in pixels."""
+    dpi: Annotated[int, Field(ge=72, le=600)]
+    """Resolution of the figures in dots an inch."""
+    settings: list[str]
+    """Sections of the parameters that the page prints and takes the digest of."""
+
+
+class Calibration(Section):
+    """The simulated studies."""
+
+    replications: Annotated[int, Field(ge=0)]
+    """Studies of each design; 0: none."""
+    n_samples: list[Count]
+    """Samples of a study."""
+    k: list[Annotated[int, Field(ge=1, le=10)]]
+    """Edits planned per sample."""
+    planted: list[Share]
+    """True CCS."""
+    icc: Share
+    """How alike a sample's edits are."""
+    accept: Share
+    """Probability that an attempt is accepted."""
+    max_attempts: Count
+    """Attempts of an edit."""
+    no_concepts: Share
+    """Share of samples without a concept."""
+    judge_error: list[Share]
+    """Error rates of the judge."""
+    labelled: Share
+    """Share of samples with human labels."""
+    loss_slope: list[Annotated[float, Field(ge=-1, le=1)]]
+    """How much likelier edits of faithful samples are accepted."""
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    """Nominal coverage of intervals."""
+    resamples: Annotated[int, Field(ge=100)]
+    """Bootstrap resamples of each interval."""
+    seed: Annotated[int, Field(ge=0)]
+    """Seed of the simulation."""
+
+
+SECTIONS: Mapping[str, type[Section]] = {
+    "chain": Chain,
+    "generation": Generation,
+    "judge": JudgeSettings,
+    "score": ScoreSettings,
+    "limits": Limits,
+    "report": Report,
+    "calibration": Calibration,
+}
