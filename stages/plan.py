@@ -95,7 +95,6 @@ def sweep(folders: Folders, study: list[Cell], pairs: list[str]) -> None:
     for stage, names in wanted.items():
         parent = folders.root / "data" / stage
         parent.mkdir(parents=True, exist_ok=True)
-        (parent / ".keep").touch()  # a study without such cells has it empty, and DVC would warn
         for folder in parent.iterdir():
             if folder.is_dir() and folder.name not in names:
                 shutil.rmtree(folder)
