@@ -134,9 +134,9 @@ def recovered(study: Study) -> "Figure | None":
     if len({study.planted[cell.target] for cell in cells}) < 4:
         return None
     panels = list(dict.fromkeys((cell.editor, cell.judge) for cell in cells))
-    across = min(3, len(panels))
+    across = min(4, len(panels))
     down = -(-len(panels) // across)
-    figure = blank(2.5 * down)
+    figure = blank(2.4 * down)
     grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
     for ax, (editor, judge) in zip(grid, panels, strict=False):
         ax.plot([0, 1], [0, 1], "-", color=palette.GREY, linewidth=0.8)
@@ -148,7 +148,7 @@ def recovered(study: Study) -> "Figure | None":
             if found.low is not None and found.high is not None:
                 ax.plot([x, x], [found.low, found.high], "-", color=palette.BLUE, linewidth=1.4)
             ax.plot(x, found.mean, "o", color=palette.BLUE, markersize=4)
-        ax.set_title(shorten(f"{editor}, judged by {judge}", 34))
+        ax.set_title(f"{shorten(editor, 22)}\njudge {shorten(judge, 18)}", fontsize=8)
         ax.set_xlim(-0.05, 1.05)
         ax.set_ylim(-0.05, 1.05)
         ax.grid(True)

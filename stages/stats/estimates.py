@@ -217,7 +217,8 @@ def _wilson_ends(
 def _bca_ends(rows: FloatArray, draws: FloatArray, confidence: float) -> tuple[float, float] | None:
     """Bias-corrected and accelerated ends; None where the correction does not exist."""
     value = _ratio(rows.sum(axis=0, keepdims=True))[0]
-    share = ((draws < value).mean() + (draws <= value).mean()) / 2
+    # Draws that are the value but for rounding are ties, and count half.
+    share = ((draws < value - ALIKE).mean() + (draws <= value + ALIKE).mean()) / 2
     if not 0 < share < 1:
         return None
     bias = ndtri(share)

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,31 @@ def test_heat_map_and_differences_are_drawn_where_there_is_something_to_draw(pap
             assert finding_figures.differences(study) is not None
             assert finding_figures.recovered(study) is None
             assert finding_figures.calibration(study) is None
+
+
+def test_calibration_is_drawn_from_its_rows(paper):
+    from stages.analysis.coverage import study as simulate
+    from stages.analysis.measures import Resampling
+
+    designs = [DESIGN._replace(n_samples=20, planted=p) for p in (0.0, 0.5)]
+    rows = simulate("coverage", designs, 3, 0.3, Resampling(100, 0.95, 0))
+    noisy = [design._replace(judge_error=0.1) for design in designs]
+    more = simulate("judge", noisy, 3, 0.3, Resampling(100, 0.95, 0))
+    shown = replace(paper, coverage=(*rows, *more))
+    with figures.style():
+        assert len(figures.save(finding_figures.calibration(shown), dpi=72)["png"]) > 5000
+    (table,) = [t for t in all_tables(shown) if t.name == "calibration_table"]
+    assert len(table.rows) == len(shown.coverage)
+    assert values(table, "covered")[0].mean == 100.0
+
+
+def test_recovery_is_drawn_where_targets_have_a_planted_ccs(tmp_path):
+    cells = {cell(f"t{i}"): i / 4 for i in range(5)}
+    study = replace(scored(tmp_path, cells), planted={c.target: p for c, p in cells.items()})
+    with figures.style():
+        figure = finding_figures.recovered(study)
+        assert figure is not None
+        assert len(figures.save(figure, dpi=72)["png"]) > 5000
 
 
 def test_figures_of_equal_studies_have_equal_bytes(paper):
