@@ -87,6 +87,9 @@ def _fate(
             "ef": _mean([verdict.explanation_faithful for verdict in binary]),
             "ccs_binary": _mean([verdict.ccs_binary for verdict in binary]),
             "ccs_graded": _mean([verdict.ccs_graded for verdict in verdicts]),
+            **_graded(verdicts),
+            "replicates": len(verdicts),
+            "verdicts_lost": len(verdicts) - len(binary),
         }
     )
     if not binary:
@@ -94,6 +97,19 @@ def _fate(
         status = first.status if first else Status.NOT_REACHED
         return _lost(row, "judge", status, first.reason if first else None)
     return row
+
+
+def _graded(verdicts: Sequence[Judgement]) -> dict[str, object]:
+    """Whether a grade exists: it is asked for apart, and may be lost or kept on its own."""
+    if not verdicts:
+        return {}
+    kept = [verdict for verdict in verdicts if verdict.graded_status is Status.OK]
+    said = (kept or verdicts)[0]
+    return {
+        "graded_status": said.graded_status,
+        "graded_reason": said.graded_reason,
+        "grades_lost": len(verdicts) - len(kept),
+    }
 
 
 def _lost(row: Intervention, stage: str, status: Status, reason: str | None) -> Intervention:

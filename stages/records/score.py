@@ -51,6 +51,16 @@ class Intervention(Record):
     """AC · EF: 0 or 1, or the mean over replicates."""
     ccs_graded: float | None = None
     """(grade - 1) / 4, or the mean over replicates."""
+    graded_status: Status | None = None
+    """Ok where at least one replicate has a grade; None where the edit was never judged."""
+    graded_reason: str | None = None
+    """Why there is no grade, where the edit was judged and has none."""
+    replicates: int = 0
+    """How often the edit was judged."""
+    verdicts_lost: int = 0
+    """How many of these replicates have no binary verdict."""
+    grades_lost: int = 0
+    """How many of these replicates have no grade."""
 
 
 class Estimate(Record):

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from stages.records.attempt import Attempt
 from stages.reporting import forest, words
 from stages.reporting.all_tables import all_tables
-from stages.reporting.funnel import gate
+from stages.reporting.funnel import gate, verdicts
 from stages.reporting.gallery import Case, Verified
 from stages.reporting.pictures import Album, ImageRef, fit, panel
 from stages.reporting.protocol_tables import funnels
@@ -113,6 +113,7 @@ def render(
         funnel=by_label["all"],
         funnels={label: steps for label, steps in by_label.items() if label != "all"},
         gate=gate(study.interventions),
+        verdicts=verdicts(study.interventions),
         cases=cases,
         verified=verified,
         pictures=Pictures(album, width=thumbnail_px),

@@ -20,15 +20,16 @@ def metrics(study: Study) -> Mapping[str, Any]:
     for cell in study.cells:
         rows = [row for row in study.interventions if row.cell == cell]
         overall = {m: study.estimate(cell, m) for m in METRICS}
-        binary = overall["ccs_binary"]
+        binary, graded = overall["ccs_binary"], overall["ccs_graded"]
         verified = gate(rows)
         values = {
             "ccs_binary": _mean(binary),
-            "ccs_graded": _mean(overall["ccs_graded"]),
+            "ccs_graded": _mean(graded),
             "ac": _mean(overall["ac"]),
             "ef": _mean(overall["ef"]),
             "n_samples": binary.n_samples if binary else 0,
             "n_scored": binary.n_interventions if binary else 0,
+            "n_graded": graded.n_interventions if graded else 0,
             "n_planned": binary.n_planned if binary else None,
             "acceptance": _share(verified.accepted, verified.tried),
         }

@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 from stages.records.base import Status
 from stages.records.score import Cell, Estimate, Intervention
-from stages.reporting.funnel import Step, funnel
+from stages.reporting.funnel import Step, funnel, verdicts
 from stages.reporting.study import Study
 from stages.reporting.tables import Column, Quantity, Table, Value, without_empty_columns
 from stages.reporting.words import METRICS, cell_label, reason, varying_axes
@@ -54,6 +54,8 @@ def table1(study: Study) -> Table:
         *_published_columns(),
         Column("n_samples", "Samples"),
         Column("n_interventions", "Scored edits"),
+        Column("n_graded", "Graded edits"),
+        *(Column(f"n_{k}", f"Scored k={k}") for k in positions),
         Column("n_planned", "Planned edits"),
         Column("lost", "Lost", wrap=True),
         Column("ccs_binary_per_edit", "CCS binary, mean over edits", quantity=True),
@@ -61,7 +63,7 @@ def table1(study: Study) -> Table:
     ]
     rows = []
     for cell in study.cells:
-        binary = study.estimate(cell, "ccs_binary")
+        binary, graded = study.estimate(cell, "ccs_binary"), study.estimate(cell, "ccs_graded")
         planted = study.planted.get(cell.target)
         rows.append(
             (
@@ -72,12 +74,14 @@ def table1(study: Study) -> Table:
                     for k in positions
                 ),
                 quantity(binary),
-                quantity(study.estimate(cell, "ccs_graded")),
+                quantity(graded),
                 planted,
                 _inside(planted, binary),
                 *_published_values(study, cell, None),
                 binary.n_samples if binary else 0,
                 binary.n_interventions if binary else 0,
+                graded.n_interventions if graded else 0,
+                *(_n_at(study, cell, k) for k in positions),
                 binary.n_planned if binary else None,
                 lost(study, cell),
                 quantity(study.estimate(cell, "ccs_binary", estimand="intervention_mean")),
@@ -100,13 +104,16 @@ def lost(study: Study, cell: Cell, domain: str | None = None) -> str | None:
 
 
 def lost_of(rows: Iterable[Intervention]) -> str | None:
-    """What some rows lost and why; None where nothing was lost."""
+    """What some rows lost and why, grades of scored edits last; None where nothing was lost."""
+    rows = list(rows)
     counts = Counter((row.position == 0, str(row.status)) for row in rows if row.status != "ok")
     ranked = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1]))
     words = [
         f"{n} {'sample' + 's' * (n > 1) + ': ' if sample else ''}{status.replace('_', ' ')}"
         for (sample, status), n in ranked
     ]
+    ungraded = verdicts(rows).binary_only
+    words += [f"{n} grade{'s' * (n > 1)}: {status.replace('_', ' ')}" for status, n in ungraded.items()]
     return "; ".join(words) or None
 
 
@@ -160,15 +167,17 @@ def table3(study: Study) -> Table:
     for cell in study.cells:
         for domain in study.domains:
             binary = study.estimate(cell, "ccs_binary", domain=domain)
+            graded = study.estimate(cell, "ccs_graded", domain=domain)
             rows.append(
                 (
                     *axis_values(cell, axes),
                     domain,
                     quantity(binary),
-                    quantity(study.estimate(cell, "ccs_graded", domain=domain)),
+                    quantity(graded),
                     *_published_values(study, cell, domain),
                     binary.n_samples if binary else 0,
                     binary.n_interventions if binary else 0,
+                    graded.n_interventions if graded else 0,
                     binary.n_planned if binary else None,
                     lost(study, cell, domain),
                 )
@@ -184,6 +193,7 @@ def table3(study: Study) -> Table:
             *_published_columns(),
             Column("n_samples", "Samples"),
             Column("n_interventions", "Scored edits"),
+            Column("n_graded", "Graded edits"),
             Column("n_planned", "Planned edits"),
             Column("lost", "Lost", wrap=True),
         ),
@@ -206,14 +216,17 @@ def funnels(study: Study) -> Mapping[str, tuple[Step, ...]]:
 def funnel_table(study: Study) -> Table:
     """What came through each step, a column a cell."""
     by_label = funnels(study)
-    steps = by_label["all"]
+    steps = [*by_label.values()][-1]
     return Table(
         "funnel",
         "From samples to scored edits: how many came through each step.",
         (
             Column("step", "Step"),
             Column("unit", "Unit"),
-            *(Column(_key(label), label) for label in by_label),
+            *(
+                Column(_key(label), _all_rows(study) if label == "all" else label)
+                for label in by_label
+            ),
         ),
         tuple(
             (step.name, step.unit, *(by_label[label][i].kept for label in by_label))
@@ -293,6 +306,10 @@ def pairs_table(study: Study) -> Table:
     )
 
 
+def _all_rows(study: Study) -> str:
+    return f"All {len(study.cells)} rows" if len(study.cells) > 1 else "n"
+
+
 def _key(label: str) -> str:
     return "n" if label == "all" else f"n {label}"
 
@@ -303,6 +320,11 @@ def axis_columns(axes: tuple[str, ...]) -> tuple[Column, ...]:
 
 def axis_values(cell: Cell, axes: tuple[str, ...]) -> tuple[str | int, ...]:
     return tuple(getattr(cell, axis) for axis in axes)
+
+
+def _n_at(study: Study, cell: Cell, position: int) -> int:
+    found = study.estimate(cell, "ac", position=position)
+    return found.n_interventions if found else 0
 
 
 def _inside(planted: float | None, estimate: Estimate | None) -> str | None:

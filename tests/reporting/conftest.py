@@ -223,7 +223,8 @@ def _cell(
                     reason=None if ok else "no verdict", attempts=len(tries),
                     ac=ac if ok else None, ef=ef if ok else None,
                     ccs_binary=ac * ef if ok else None,
-                    ccs_graded=(1.0 if faithful else 0.25) if ok else None,
+                    ccs_graded=1.0 if faithful else 0.25, graded_status=Status.OK,
+                    replicates=1, verdicts_lost=0 if ok else 1,
                 )
             )  # fmt: skip
     pair = f"{cell.target}-{cell.extractor}-{cell.seed}"

@@ -11,7 +11,7 @@ import pytest
 from stages.records.base import Status
 from stages.records.errors import UserError
 from stages.reporting import plots, protocol_tables
-from stages.reporting.funnel import funnel, gate
+from stages.reporting.funnel import funnel, gate, verdicts
 from stages.reporting.gallery import all_cases, choose, told_in_full, verified
 from stages.reporting.reading import read_study
 from stages.reporting.study import Study, simulated, use_by_role
@@ -34,9 +34,10 @@ def test_funnel_loses_only_what_it_explains(study: Study) -> None:
     for step in steps:
         assert step.entered - step.kept == sum(step.lost.values())
     for before, after in pairwise(steps):
-        assert after.entered == before.kept or after.key == "planned"
-    assert steps[-1].kept == sum(row.status is Status.OK for row in study.interventions)
+        assert after.entered == before.kept or after.key in ("planned", "judge (graded)")
     by_key = {step.key: step for step in steps}
+    assert by_key["judge (graded)"].entered == by_key["requery"].kept
+    assert by_key["judge"].kept == sum(row.status is Status.OK for row in study.interventions)
     # 12 samples in 2 cells; a sixth of them refuse, a sixth name nothing.
     assert by_key["samples"].kept == 24
     assert by_key["baseline"].lost == {Status.REFUSED: 4}
@@ -46,11 +47,75 @@ def test_funnel_loses_only_what_it_explains(study: Study) -> None:
     assert by_key["edit"].lost == {Status.OUTSIDE_CHANGED: 4}
     assert by_key["judge"].lost == {Status.UNPARSED: 4}
     assert by_key["judge"].kept == 20
+    assert by_key["judge (graded)"].kept == 24
 
 
 def test_gate_counts_retries_and_recoveries(study: Study) -> None:
     seen = gate(study.interventions)
     assert (seen.tried, seen.accepted, seen.retried, seen.recovered) == (28, 24, 8, 4)
+
+
+def ungraded(study: Study) -> Study:
+    """The study with a judge whose graded replies are unreadable but for every fifth."""
+    rows = [
+        row
+        if row.graded_status is None or i % 5 == 0
+        else row.model_copy(
+            update={
+                "ccs_graded": None,
+                "graded_status": Status.UNPARSED,
+                "graded_reason": "no grade in the reply",
+                "grades_lost": 1,
+            }
+        )
+        for i, row in enumerate(study.interventions)
+    ]
+    graded: dict[Any, int] = {}
+    for row in rows:
+        graded[row.cell] = graded.get(row.cell, 0) + (row.ccs_graded is not None)
+    estimates = [
+        e.model_copy(update={"n_interventions": graded[e.cell]}) if e.metric == "ccs_graded" else e
+        for e in study.estimates
+    ]
+    changed = {"interventions": tuple(rows), "estimates": tuple(estimates)}
+    return Study(**{**_fields(study), **changed})
+
+
+def test_lost_grades_are_counted_with_their_reason(study: Study) -> None:
+    lossy = ungraded(study)
+    n = sum(row.ccs_graded is not None for row in lossy.interventions)
+    assert 0 < n < 10
+    steps = {step.key: step for step in funnel(lossy.interventions)}
+    assert steps["judge (graded)"].lost == {Status.UNPARSED: 24 - n}
+    assert steps["judge (graded)"].kept == n
+    assert steps["judge"].kept == 20  # the binary verdicts are what they were
+    rows = protocol_tables.attrition_table(lossy).rows
+    (row,) = [row for row in rows if row[0] == "all" and row[1] == "judge (graded)"]
+    assert row[3:] == ("unparsed", "reply could not be read", 24 - n, pytest.approx(1 - n / 24))
+    table = protocol_tables.table1(lossy)
+    assert value(table, 0, "n_graded") + value(table, 1, "n_graded") == n
+    assert value(table, 0, "n_interventions") == 10
+    assert "grades: unparsed" in value(table, 0, "lost")
+    found = verdicts(lossy.interventions)
+    assert sum(found.binary_only.values()) >= 20 - n
+    assert (found.replicates, found.verdicts_lost, found.grades_lost) == (24, 4, 24 - n)
+
+
+def test_a_grade_without_a_binary_verdict_is_counted_as_such(study: Study) -> None:
+    found = verdicts(study.interventions)
+    assert (found.binary_only, found.graded_only) == ({}, 4)
+    table = protocol_tables.table1(study)
+    assert value(table, 0, "n_graded") == 12
+    assert value(table, 0, "n_interventions") == 10
+
+
+def test_funnel_says_over_how_many_rows_it_counts(study: Study) -> None:
+    assert funnel(study.interventions)[0].name == "Samples asked about, over 2 rows"
+    one = [row for row in study.interventions if row.cell == study.cells[0]]
+    assert funnel(one)[0].name == "Samples asked about"
+    table = protocol_tables.funnel_table(study)
+    assert table.rows[0][:3] == ("Samples asked about", "samples", 24)
+    assert table.columns[2].head == "All 2 rows"
 
 
 def test_funnel_of_nothing_is_all_zero() -> None:
