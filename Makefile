@@ -16,7 +16,7 @@ run: $(VENV)/run.stamp  ## run the study of params.yaml, print its main table
 	@python -m stages.reporting.summary reports
 
 test: $(VENV)/dev.stamp check-params lint  ## install what the tests need and run all of them
-	python -m pytest $(PYTEST)
+	python -m pytest -n 2 --dist loadfile $(PYTEST)
 
 params: $(VENV)/run.stamp  ## compose params.yaml from conf/, e.g. make params STUDY="study=pairs chain.k=1"
 	python -m stages.workflow.compose $(STUDY)
