@@ -2,6 +2,7 @@
 
 from stages.records.finding import AgreementRow
 from stages.reporting.finding_tables import cell_name, made, p_column, part_label
+from stages.reporting.notes import how_made
 from stages.reporting.paper_tables import WHAT, of, percent
 from stages.reporting.study import Study
 from stages.reporting.tables import Column, Table, Value
@@ -49,6 +50,9 @@ def judges(study: Study) -> Table | None:
             Column("confusion", "Confusion", wrap=True),
         ),
         rows,
+        how_made(
+            m for r in study.findings.judges for m in (r.share, r.clustered, r.kappa, r.alpha)
+        ),
     )
 
 
@@ -97,6 +101,9 @@ def judge_scores(study: Study) -> Table | None:
             Column("n", "Scored edits"),
         ),
         rows,
+        how_made(
+            m for r in study.findings.judge_scores for m in (r.mean, r.mean_samples_only, r.vote)
+        ),
     )
 
 
@@ -141,4 +148,7 @@ def corrected(study: Study) -> Table | None:
             Column("looks_random", "Looks random"),
         ),
         rows,
+        how_made(
+            m for r in study.findings.corrected for m in (r.judge_only, r.labels_only, r.corrected)
+        ),
     )

@@ -106,7 +106,7 @@ def estimates(study: Study) -> "Figure | None":
             _interval(
                 ax, study.estimate(cell, metric), y + offset, colour, marker, label, hollow=hollow
             )
-        published = study.published.get((cell.target, None, "ccs_binary", None))
+        published = study.published_beside(cell, "ccs_binary")
         for value, marker, name in (
             (study.planted.get(cell.target), "D", "planted"),
             (published.mean if published else None, "|", "published, binary"),
@@ -170,7 +170,10 @@ def _interval(
 
 
 def positions(study: Study) -> "Figure | None":
-    """AC and EF by chain position, a series a cell."""
+    """AC and EF by chain position, a mark a cell, with the edits that each position rests on.
+
+    Positions rest on different samples, so no line joins them.
+    """
     if not study.positions:
         return None
     axes = varying_axes(study.cells)
@@ -187,14 +190,13 @@ def positions(study: Study) -> "Figure | None":
                 for k in study.positions
                 if (e := study.estimate(cell, metric, position=k)) and e.mean is not None
             ]
-            ax.plot(
-                [x for x, _ in found], [e.mean or 0.0 for _, e in found], "-", color=colour, lw=0.6
-            )
             for j, (x, estimate) in enumerate(found):
                 label = None if j else shorten(cell_label(cell, axes), 30)
                 _interval(ax, estimate, x, colour, marker, label, vertical=True)
         ax.set_title(METRICS[metric])
-        ax.set_xticks(study.positions)
+        ax.set_xticks(
+            study.positions, [f"{k}\n{_scored(study, metric, k)}" for k in study.positions]
+        )
         ax.set_xlim(min(study.positions) - 0.5, max(study.positions) + 0.5)
         ax.set_ylim(-0.02, 1.02)
         ax.set_xlabel("position k in the edit chain")
@@ -203,6 +205,14 @@ def positions(study: Study) -> "Figure | None":
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
     return figure
+
+
+def _scored(study: Study, metric: str, position: int) -> str:
+    """How many edits were scored at a position: ``n = 39 to 60`` over the cells."""
+    found = [study.estimate(cell, metric, position=position) for cell in study.cells]
+    counts = [estimate.n_interventions for estimate in found if estimate]
+    low, high = min(counts, default=0), max(counts, default=0)
+    return f"n = {low}" if low == high else f"n = {low} to {high}"
 
 
 def funnel(steps: Sequence[FunnelStep]) -> "Figure":

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from stages.records.finding import Comparison, Part
 from stages.records.score import Cell
+from stages.reporting.notes import how_made
 from stages.reporting.paper_tables import of, percent
 from stages.reporting.study import Study
 from stages.reporting.tables import Column, Table, Value, without_empty_columns
@@ -13,10 +14,14 @@ AXES = ("target", "extractor", "editor", "judge")
 
 
 def made(
-    name: str, caption: str, columns: Sequence[Column], rows: Sequence[tuple[Value, ...]]
+    name: str,
+    caption: str,
+    columns: Sequence[Column],
+    rows: Sequence[tuple[Value, ...]],
+    note: str = "",
 ) -> Table | None:
     """The table; None without rows."""
-    return Table(name, caption, tuple(columns), tuple(rows)) if rows else None
+    return Table(name, caption, tuple(columns), tuple(rows), note) if rows else None
 
 
 def p_column(key: str, head: str) -> Column:
@@ -113,7 +118,7 @@ def _comparisons(study: Study, found: list[Comparison], name: str, caption: str)
     )
     if not rows:
         return None
-    table = Table(name, caption, columns, tuple(rows))
+    table = Table(name, caption, columns, tuple(rows), how_made(row.difference for row in found))
     return without_empty_columns(table, frozenset({"domain", "k"}))
 
 
@@ -256,6 +261,7 @@ def bounds(study: Study) -> Table | None:
             Column("n_with_both", "Samples"),
         ),
         rows,
+        how_made(m for r in study.findings.bounds for m in (r.worst, r.observed, r.best)),
     )
 
 

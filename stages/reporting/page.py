@@ -121,6 +121,7 @@ def render(
         main_columns=_main_columns(tables["table1"]),
         domain_columns=_domain_columns(tables["table3"]),
         scope=_scope(study),
+        table1_has_published=any(c.key.startswith("published") for c in tables["table1"].columns),
         table1_keys=[column.key for column in tables["table1"].columns],
         describe=_describe,
         settings=list(_flat({key: study.params[key] for key in settings if key in study.params})),

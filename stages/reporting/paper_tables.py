@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from stages.records.finding import AgreementRow, Measured, Part
+from stages.reporting.notes import fixed_edits, how_made, joined
 from stages.reporting.protocol_tables import (
     HEADS,
     confidence,
@@ -52,7 +53,8 @@ def table2(study: Study) -> Table | None:
         values: list[Value] = []
         for metric in SCORES:
             key = cell.target, cell.extractor, cell.editor, metric
-            published = study.reference.pipelines.get(key) if cell.extractor == cell.judge else None
+            own = cell.extractor == cell.judge and cell.extractor not in study.fixed
+            published = study.reference.pipelines.get(key) if own else None
             ours = study.estimate(cell, metric)
             mean = ours.mean if ours else None
             values += [
@@ -93,7 +95,9 @@ def table2(study: Study) -> Table | None:
         f"{confidence(study)} interval. The paper has one LLM as extractor and judge; rows in "
         "which they differ stand below, and tell the two effects apart (table effects)."
     )
-    table = Table("table2", caption, (*columns, *_counts()), tuple(rows))
+    made = how_made(study.estimate(cell, metric) for cell in study.cells for metric in SCORES)
+    note = joined(made, fixed_edits(study))
+    table = Table("table2", caption, (*columns, *_counts()), tuple(rows), note)
     return without_empty_columns(
         table, frozenset({f"{kind}_{m}" for kind in ("published", "difference") for m in SCORES})
     )
@@ -102,7 +106,9 @@ def table2(study: Study) -> Table | None:
 def table4(study: Study) -> Table | None:
     """Agreement of people with one another, with the automatic score, and with the gate."""
     ours = [*study.findings.people, *study.findings.gate]
-    named = any(key[0] == cell.target for key in study.published for cell in study.cells)
+    named = not study.fixed and any(
+        key[0] == cell.target for key in study.published for cell in study.cells
+    )
     if not ours and not named:
         return None
     rows = [_agreement(row, _published_agreement(study, row)) for row in ours]
@@ -110,7 +116,7 @@ def table4(study: Study) -> Table | None:
     rows += [
         _agreement(None, published)
         for published in study.reference.agreement
-        if (published.comparison, published.what) not in found
+        if not study.fixed and (published.comparison, published.what) not in found
     ]
     return Table(
         "table4",
@@ -138,11 +144,15 @@ def table4(study: Study) -> Table | None:
             Column("difference", "Difference", digits=1, signed=True),
         ),
         tuple(rows),
+        joined(
+            how_made(m for row in ours for m in (row.share, row.clustered, row.kappa, row.alpha)),
+            fixed_edits(study),
+        ),
     )
 
 
 def _published_agreement(study: Study, row: AgreementRow) -> PublishedAgreement | None:
-    if row.subset != "all":
+    if row.subset != "all" or study.fixed:
         return None
     for published in study.reference.agreement:
         if (published.comparison, published.what) == (row.comparison, row.what):
@@ -185,7 +195,8 @@ def table5(study: Study) -> Table | None:
     axes = tuple(axis for axis in varying_axes(study.cells) if axis != "seed") or ("target",)
     rows: list[tuple[Value, ...]] = []
     for row in study.findings.runs:
-        published = study.reference.runs.get(row.metric) if row.part.target == RUN_TARGET else None
+        own = row.part.target == RUN_TARGET and row.part.extractor not in study.fixed
+        published = study.reference.runs.get(row.metric) if own else None
         mean = row.two_level.mean
         rows.append(
             (
@@ -224,6 +235,10 @@ def table5(study: Study) -> Table | None:
             *_counts(),
         ),
         tuple(rows),
+        joined(
+            how_made(m for row in study.findings.runs for m in (row.two_level, row.over_runs)),
+            fixed_edits(study),
+        ),
     )
     return without_empty_columns(
         table, frozenset({"published_mean", "published_sd", "difference", "lost"})

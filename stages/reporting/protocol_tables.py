@@ -6,6 +6,7 @@ from dataclasses import astuple
 
 from stages.records.base import Status
 from stages.records.score import Cell, Estimate, Intervention
+from stages.reporting import notes
 from stages.reporting.funnel import Step, funnel, verdicts
 from stages.reporting.study import Study
 from stages.reporting.tables import Column, Quantity, Table, Value, without_empty_columns
@@ -18,6 +19,7 @@ HEADS = {
     "judge": "Judge",
     "seed": "Seed",
 }
+CCS = ("ccs_binary", "ccs_graded")
 _OPTIONAL = frozenset(
     {
         "planted_ccs",
@@ -91,9 +93,18 @@ def table1(study: Study) -> Table:
     caption = (
         "Answer consistency (AC) and explanation faithfulness (EF) by position k in the edit "
         "chain, and counterfactual consistency (CCS) over the chain: mean over samples with "
-        f"{confidence(study)} interval."
+        f"{confidence(study)} interval. A later position is reached by fewer edits, of other "
+        "samples: what differs between positions is not the position alone."
     )
-    return without_empty_columns(Table("table1", caption, tuple(columns), tuple(rows)), _OPTIONAL)
+    shown = [
+        study.estimate(cell, metric, position=k)
+        for cell in study.cells
+        for metric, ks in (("ac", positions), ("ef", positions), *((m, (None,)) for m in CCS))
+        for k in ks
+    ]
+    note = notes.joined(notes.how_made(shown), notes.fixed_edits(study))
+    table = Table("table1", caption, tuple(columns), tuple(rows), note)
+    return without_empty_columns(table, _OPTIONAL)
 
 
 def lost(study: Study, cell: Cell, domain: str | None = None) -> str | None:
@@ -113,19 +124,24 @@ def lost_of(rows: Iterable[Intervention]) -> str | None:
         for (sample, status), n in ranked
     ]
     ungraded = verdicts(rows).binary_only
-    words += [f"{n} grade{'s' * (n > 1)}: {status.replace('_', ' ')}" for status, n in ungraded.items()]
+    words += [
+        f"{n} grade{'s' * (n > 1)}: {status.replace('_', ' ')}" for status, n in ungraded.items()
+    ]
     return "; ".join(words) or None
 
 
 def published_table(study: Study) -> Table:
     """Every estimate that has a published number, beside it."""
     rows: list[tuple[Value, ...]] = []
+    shown = []
     axes = varying_axes(study.cells)
     for cell in study.cells:
         for (target, domain, metric, k), published in study.published.items():
             ours = study.estimate(cell, metric, domain=domain, position=k)
-            if target != cell.target or ours is None:
+            beside = study.published_beside(cell, metric, domain=domain, position=k)
+            if target != cell.target or ours is None or beside is None:
                 continue
+            shown.append(ours)
             rows.append(
                 (
                     *axis_values(cell, axes),
@@ -157,6 +173,7 @@ def published_table(study: Study) -> Table:
             Column("n_planned", "Planned edits"),
         ),
         tuple(rows),
+        notes.how_made(shown),
     )
 
 
@@ -198,6 +215,15 @@ def table3(study: Study) -> Table:
             Column("lost", "Lost", wrap=True),
         ),
         tuple(rows),
+        notes.joined(
+            notes.how_made(
+                study.estimate(cell, metric, domain=domain)
+                for cell in study.cells
+                for domain in study.domains
+                for metric in CCS
+            ),
+            notes.fixed_edits(study),
+        ),
     )
     return without_empty_columns(table, _OPTIONAL)
 
@@ -347,7 +373,7 @@ def _published_columns() -> tuple[Column, ...]:
 def _published_values(study: Study, cell: Cell, domain: str | None) -> tuple[float | None, ...]:
     values: list[float | None] = []
     for metric in ("ccs_binary", "ccs_graded"):
-        published = study.published.get((cell.target, domain, metric, None))
+        published = study.published_beside(cell, metric, domain=domain)
         ours = study.estimate(cell, metric, domain=domain)
         mean = ours.mean if ours else None
         values.append(published.mean if published else None)

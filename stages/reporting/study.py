@@ -151,7 +151,8 @@ class Study:
     published: Mapping[tuple[str, str | None, str, int | None], Published] = field(
         default_factory=dict
     )
-    """Published numbers by target, domain, metric and position (None: all)."""
+    """Published numbers by target, domain, metric and position (None: all); `published_beside` says
+    which may stand beside a cell's own."""
     reference: Reference = field(default_factory=Reference)
     findings: Findings = field(default_factory=Findings)
     coverage: tuple[CoverageRow, ...] = ()
@@ -160,6 +161,26 @@ class Study:
     """The CCS that was built into each simulated target."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of each prompt file, by its path below the prompts folder."""
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """Extractors whose edits were made for another model's explanation (``fixed: true``)."""
+        made = self.params.get("extractors")
+        used = {cell.extractor for cell in self.cells}
+        named = made.items() if isinstance(made, Mapping) else ()
+        return frozenset(
+            name
+            for name, v in named
+            if name in used and isinstance(v, Mapping) and v.get("fixed") is True
+        )
+
+    def published_beside(
+        self, cell: Cell, metric: str, *, domain: str | None = None, position: int | None = None
+    ) -> Published | None:
+        """The published number that may stand beside a cell's: none on another model's edits."""
+        if cell.extractor in self.fixed:
+            return None
+        return self.published.get((cell.target, domain, metric, position))
 
     @property
     def tau_in(self) -> float | None:

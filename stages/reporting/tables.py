@@ -8,7 +8,7 @@ import csv
 import io
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from stages.reporting.words import DASH, NOT_ESTIMABLE, plain
@@ -57,6 +57,8 @@ class Table:
     """What it shows, in a sentence or two."""
     columns: tuple[Column, ...]
     rows: tuple[tuple[Value, ...], ...]
+    note: str = ""
+    """What stands under it; empty: nothing."""
 
     def column(self, key: str) -> int:
         """Index of a column; KeyError where there is none."""
@@ -73,12 +75,7 @@ def without_empty_columns(table: Table, optional: frozenset[str]) -> Table:
         for index, column in enumerate(table.columns)
         if column.key not in optional or any(row[index] is not None for row in table.rows)
     ]
-    return Table(
-        table.name,
-        table.caption,
-        tuple(table.columns[index] for index in keep),
-        tuple(tuple(row[index] for index in keep) for row in table.rows),
-    )
+    return _with_columns(table, keep)
 
 
 def text(value: Value, column: Column) -> str:
@@ -137,16 +134,19 @@ def _csv_cell(value: Value) -> str | int:
 def readable(table: Table) -> Table:
     """The table without the columns that are for machines."""
     keep = [i for i, column in enumerate(table.columns) if not column.data_only]
-    return Table(
-        table.name,
-        table.caption,
-        tuple(table.columns[i] for i in keep),
-        tuple(tuple(row[i] for i in keep) for row in table.rows),
+    return _with_columns(table, keep)
+
+
+def _with_columns(table: Table, keep: list[int]) -> Table:
+    return replace(
+        table,
+        columns=tuple(table.columns[i] for i in keep),
+        rows=tuple(tuple(row[i] for i in keep) for row in table.rows),
     )
 
 
 def to_markdown(table: Table) -> str:
-    """A pipe table under its caption."""
+    """A pipe table under its caption, over its note."""
     table = readable(table)
     lines = [
         "| " + " | ".join(_escape_markdown(column.head) for column in table.columns) + " |",
@@ -161,7 +161,8 @@ def to_markdown(table: Table) -> str:
         + " |"
         for row in table.rows
     ]
-    return f"{_escape_markdown(table.caption)}\n\n" + "\n".join(lines) + "\n"
+    note = f"\n{_escape_markdown(table.note)}\n" if table.note else ""
+    return f"{_escape_markdown(table.caption)}\n\n" + "\n".join(lines) + "\n" + note
 
 
 def _escape_markdown(value: str) -> str:
@@ -261,6 +262,7 @@ def to_latex(table: Table) -> str:
             r"\endlastfoot",
             *body,
             r"\end{longtable}}",
+            *([rf"{{\footnotesize {escape_latex(table.note)}\par}}"] if table.note else []),
         ]
     else:
         lines = [
@@ -277,6 +279,7 @@ def to_latex(table: Table) -> str:
             *body,
             r"\bottomrule",
             r"\end{tabular}}",
+            *([rf"\par\smallskip\footnotesize {escape_latex(table.note)}"] if table.note else []),
             r"\end{table}",
         ]
     return "\n".join([*lines, ""])

@@ -10,7 +10,7 @@ import pytest
 
 from stages.records.base import Status
 from stages.records.errors import UserError
-from stages.reporting import plots, protocol_tables
+from stages.reporting import figures, plots, protocol_tables
 from stages.reporting.funnel import funnel, gate, verdicts
 from stages.reporting.gallery import all_cases, choose, told_in_full, verified
 from stages.reporting.reading import read_study
@@ -107,6 +107,19 @@ def test_a_grade_without_a_binary_verdict_is_counted_as_such(study: Study) -> No
     table = protocol_tables.table1(study)
     assert value(table, 0, "n_graded") == 12
     assert value(table, 0, "n_interventions") == 10
+
+
+def test_table1_says_on_how_many_edits_each_position_rests(study: Study) -> None:
+    table = protocol_tables.table1(study)
+    assert [value(table, 0, f"n_{k}") for k in (1, 2)] == [6, 4]
+
+
+def test_positions_are_not_joined_by_lines(study: Study) -> None:
+    figure = figures.positions(study)
+    assert figure is not None
+    for ax in figure.axes:
+        assert [line for line in ax.lines if len(set(line.get_xdata())) > 1] == []
+        assert [label.get_text() for label in ax.get_xticklabels()] == ["1\nn = 6", "2\nn = 4"]
 
 
 def test_funnel_says_over_how_many_rows_it_counts(study: Study) -> None:
