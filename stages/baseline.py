@@ -10,15 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stages.models.calls import Calls
-from stages.models.dialogue import Interviewer
 from stages.models.picture import Picture
-from stages.models.protocol import Chat
-from stages.models.store import Store
 from stages.records import jsonl
 from stages.records.answer import Answer
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, sections, tally
+from stages.workflow import cast, cells, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -31,15 +27,7 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, seed: str) -> Non
     cell = cells.cell(target=target, seed=seed)
     samples = jsonl.read(folders.prepare / "samples.jsonl", Sample)
     limits = parameters.section(params, "limits", sections.Limits)
-    calls = Calls(Store.open(root))
-    interviewer = Interviewer(
-        calls,
-        adapters.build(params, f"targets.{target}", Chat),
-        prompts.load(root, params, "target_question"),
-        prompts.load(root, params, "target_why"),
-        parameters.section(params, "generation", sections.Generation).max_tokens,
-        cell.seed,
-    )
+    interviewer = cast.interviewer(root, params, target, cell.seed)
 
     async def ask(sample: Sample) -> Answer:
         picture = Picture.load(folders.prepare / "images", sample.image)
@@ -51,7 +39,7 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, seed: str) -> Non
     )
     outcome = tally.check(where, (a.status for a in answers), limits.max_failed_share)
     jsonl.write(folders.baseline(cell) / "answers.jsonl", answers)
-    print(f"{where}: {outcome}; {calls.summary()}")
+    print(f"{where}: {outcome}; {interviewer.calls.summary()}")
 
 
 if __name__ == "__main__":

@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from stages.models import replies
-from stages.models.calls import Calls
-from stages.models.dialogue import Clerk
-from stages.models.protocol import CallError, Chat
-from stages.models.store import Store
+from stages.models.protocol import CallError
 from stages.records import jsonl
 from stages.records.answer import Answer
 from stages.records.base import Status
 from stages.records.concept import ConceptList
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, sections, tally
+from stages.workflow import cast, cells, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -37,13 +34,7 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
     answers = jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)
     prompt = prompts.load(root, params, "concepts")
-    clerk = Clerk(
-        Calls(Store.open(root)),
-        "extractor",
-        adapters.build(params, f"extractors.{extractor}", Chat),
-        prompts.load(root, params, "repair"),
-        cell.seed,
-    )
+    clerk = cast.clerk(root, params, "extractor", extractor, cell.seed)
 
     async def extract(answer: Answer) -> ConceptList:
         if answer.status is not Status.OK:

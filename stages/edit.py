@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stages.models.calls import Calls
 from stages.models.picture import Picture
 from stages.models.prompt import Prompt
-from stages.models.protocol import CallError, Detector, Editor, Segmenter
-from stages.models.store import Store
+from stages.models.protocol import CallError, Editor
 from stages.models.verification import Grounding, Verifier
 from stages.records import jsonl
 from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.records.instruction import Instruction, InstructionChain
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, sections, tally
+from stages.workflow import adapters, cast, cells, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -142,18 +140,9 @@ def run(
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, editor=editor, seed=seed)
     limits = parameters.section(params, "limits", sections.Limits)
-    thresholds, settings = parameters.verification(params)
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
     chains = jsonl.read(folders.instructions(cell) / "instructions.jsonl", InstructionChain)
-    calls = Calls(Store.open(root))
-    verifier = Verifier(
-        calls,
-        adapters.build(params, "detector", Detector),
-        adapters.build(params, "segmenter", Segmenter),
-        settings,
-        thresholds.tau_in,
-        thresholds.tau_out,
-    )
+    verifier = cast.verifier(root, params)
     studio = Studio(
         adapters.build(params, f"editors.{editor}", Editor),
         verifier,
@@ -173,7 +162,7 @@ def run(
     attempts = [row for rows in made for row in rows]
     outcome = tally.check(where, (row.status for row in attempts), limits.max_failed_share)
     jsonl.write(folders.edit(cell) / "attempts.jsonl", attempts)
-    print(f"{where}: {outcome}; {calls.summary()}")
+    print(f"{where}: {outcome}; {verifier.calls.summary()}")
 
 
 if __name__ == "__main__":

@@ -12,17 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from stages.models import replies
-from stages.models.calls import Calls
-from stages.models.dialogue import Clerk
-from stages.models.protocol import CallError, Chat
-from stages.models.store import Store
+from stages.models.protocol import CallError
 from stages.records import jsonl
 from stages.records.answer import Answer
 from stages.records.base import Status
 from stages.records.concept import ConceptList
 from stages.records.instruction import Instruction, InstructionChain
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, sections, tally
+from stages.workflow import cast, cells, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -41,13 +38,7 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
     ask_all, parse, edit = (
         prompts.load(root, params, name) for name in ("instructions", "parse_edit", "edit")
     )
-    clerk = Clerk(
-        Calls(Store.open(root)),
-        "extractor",
-        adapters.build(params, f"extractors.{extractor}", Chat),
-        prompts.load(root, params, "repair"),
-        cell.seed,
-    )
+    clerk = cast.clerk(root, params, "extractor", extractor, cell.seed)
 
     async def instruct(found: ConceptList) -> InstructionChain:
         if found.status is not Status.OK:

@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from stages.models import replies
-from stages.models.calls import Calls
 from stages.models.dialogue import Clerk
 from stages.models.prompt import Prompt
-from stages.models.protocol import CallError, Chat
-from stages.models.store import Store
+from stages.models.protocol import CallError
 from stages.records import jsonl
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, sections, tally
+from stages.workflow import cast, cells, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -170,13 +168,7 @@ def run(
         )
         for replicate in range(replicates)
     ]
-    clerk = Clerk(
-        Calls(Store.open(root)),
-        "judge",
-        adapters.build(params, f"judges.{judge}", Chat),
-        prompts.load(root, params, "repair"),
-        cell.seed,
-    )
+    clerk = cast.clerk(root, params, "judge", judge, cell.seed)
     bench = Bench(
         clerk,
         prompts.load(root, params, "judge_binary"),

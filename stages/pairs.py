@@ -14,17 +14,13 @@ from typing import Any
 
 from stages.benchmarks.pairs import Pair, PairFolder
 from stages.models import replies
-from stages.models.calls import Calls
-from stages.models.dialogue import Clerk
 from stages.models.picture import Picture
-from stages.models.protocol import CallError, Chat, Detector, Segmenter
-from stages.models.store import Store
-from stages.models.verification import Verifier
+from stages.models.protocol import CallError
 from stages.records import jsonl
 from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.stats.agreement import wilson
-from stages.workflow import adapters, prompts, sections, tally
+from stages.workflow import adapters, cast, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -37,24 +33,10 @@ def run(root: Path, params: Mapping[str, Any], *, pair: str) -> None:
     """Verify all pairs of one folder."""
     folder = Folders(root).pairs(pair)
     pairs = adapters.build(params, f"pairs.{pair}", PairFolder).load()
-    thresholds, settings = parameters.verification(params)
-    calls = Calls(Store.open(root))
-    verifier = Verifier(
-        calls,
-        adapters.build(params, "detector", Detector),
-        adapters.build(params, "segmenter", Segmenter),
-        settings,
-        thresholds.tau_in,
-        thresholds.tau_out,
-    )
+    verifier = cast.verifier(root, params)
+    calls = verifier.calls
     extractor = parameters.value(params, "extractor_names", list)[0]
-    clerk = Clerk(
-        calls,
-        "extractor",
-        adapters.build(params, f"extractors.{extractor}", Chat),
-        prompts.load(root, params, "repair"),
-        seed=0,
-    )
+    clerk = cast.clerk(root, params, "extractor", extractor, 0, calls)
     parse = prompts.load(root, params, "parse_edit")
     max_tokens = parameters.section(params, "generation", sections.Generation).max_tokens
     images = folder / "images"

@@ -9,17 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stages.models.calls import Calls
-from stages.models.dialogue import Interviewer
 from stages.models.picture import Picture
-from stages.models.protocol import Chat
-from stages.models.store import Store
 from stages.records import jsonl
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.records.sample import Sample
-from stages.workflow import adapters, cells, prompts, sections, tally
+from stages.workflow import cast, cells, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
@@ -35,15 +31,7 @@ def run(
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
     attempts = jsonl.read(folders.edit(cell) / "attempts.jsonl", Attempt)
     limits = parameters.section(params, "limits", sections.Limits)
-    calls = Calls(Store.open(root))
-    interviewer = Interviewer(
-        calls,
-        adapters.build(params, f"targets.{target}", Chat),
-        prompts.load(root, params, "target_question"),
-        prompts.load(root, params, "target_why"),
-        parameters.section(params, "generation", sections.Generation).max_tokens,
-        cell.seed,
-    )
+    interviewer = cast.interviewer(root, params, target, cell.seed)
 
     async def ask(accepted: Attempt) -> Answer:
         picture = Picture.load(folders.edit(cell) / "images", str(accepted.edited))
@@ -58,7 +46,7 @@ def run(
     )
     outcome = tally.check(where, (a.status for a in answers), limits.max_failed_share)
     jsonl.write(folders.requery(cell) / "answers.jsonl", answers)
-    print(f"{where}: {outcome}; {calls.summary()}")
+    print(f"{where}: {outcome}; {interviewer.calls.summary()}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,56 @@
+"""The models of a stage, made from parameters: who is asked, and by way of which calls."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stages.models.calls import Calls
+from stages.models.dialogue import Clerk, Interviewer
+from stages.models.protocol import Chat, Detector, Segmenter
+from stages.models.store import Store
+from stages.models.verification import Verifier
+from stages.workflow import adapters, prompts, sections
+from stages.workflow import params as parameters
+
+
+def interviewer(root: Path, params: Mapping[str, Any], target: str, seed: int) -> Interviewer:
+    """The target of a cell and the two turns that it is asked in."""
+    return Interviewer(
+        Calls(Store.open(root)),
+        adapters.build(params, f"targets.{target}", Chat),
+        prompts.load(root, params, "target_question"),
+        prompts.load(root, params, "target_why"),
+        parameters.section(params, "generation", sections.Generation).max_tokens,
+        seed,
+    )
+
+
+def clerk(
+    root: Path,
+    params: Mapping[str, Any],
+    role: str,
+    name: str,
+    seed: int,
+    calls: Calls | None = None,
+) -> Clerk:
+    """An extractor or a judge, which replies in JSON."""
+    return Clerk(
+        calls or Calls(Store.open(root)),
+        role,
+        adapters.build(params, f"{role}s.{name}", Chat),
+        prompts.load(root, params, "repair"),
+        seed,
+    )
+
+
+def verifier(root: Path, params: Mapping[str, Any]) -> Verifier:
+    """The gate: detector, segmenter, how change is measured, and the thresholds."""
+    thresholds, settings = parameters.verification(params)
+    return Verifier(
+        Calls(Store.open(root)),
+        adapters.build(params, "detector", Detector),
+        adapters.build(params, "segmenter", Segmenter),
+        settings,
+        thresholds.tau_in,
+        thresholds.tau_out,
+    )
