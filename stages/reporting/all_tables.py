@@ -1,6 +1,12 @@
 """Every table that a study supports, in the order of the report."""
 
-from stages.reporting import agreement_tables, finding_tables, paper_tables, protocol_tables
+from stages.reporting import (
+    agreement_tables,
+    finding_tables,
+    pair_tables,
+    paper_tables,
+    protocol_tables,
+)
 from stages.reporting.study import Study
 from stages.reporting.tables import Table
 
@@ -13,7 +19,8 @@ def all_tables(study: Study) -> tuple[Table, ...]:
         paper_tables.table4(study),
         paper_tables.table5(study),
         published if published.rows else None,
-        protocol_tables.pairs_table(study) if study.pairs else None,
+        pair_tables.crossed_table(study) if study.pairs else None,
+        pair_tables.pairs_table(study) if study.pairs else None,
         finding_tables.comparisons(study),
         finding_tables.comparisons_by_part(study),
         finding_tables.effects(study),

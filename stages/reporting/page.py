@@ -15,7 +15,7 @@ from stages.reporting.funnel import gate, verdicts
 from stages.reporting.gallery import Case, Verified
 from stages.reporting.pictures import Album, ImageRef, fit, panel
 from stages.reporting.protocol_tables import funnels
-from stages.reporting.study import PairStudy, Pixels, Study, simulated, use_by_role
+from stages.reporting.study import Pixels, Study, adapters_of, simulated, use_by_role
 from stages.reporting.tables import Column, Quantity, Table, Value, readable, text
 
 
@@ -117,7 +117,6 @@ def render(
         cases=cases,
         verified=verified,
         pictures=Pictures(album, width=thumbnail_px),
-        agreement=_agreement,
         main_columns=_main_columns(tables["table1"]),
         domain_columns=_domain_columns(tables["table3"]),
         scope=_scope(study),
@@ -127,6 +126,7 @@ def render(
         settings=list(_flat({key: study.params[key] for key in settings if key in study.params})),
         digest=digest({key: study.params[key] for key in settings if key in study.params}),
         use=use_by_role(study),
+        served=lambda use: use.served or adapters_of(study.params, use.role) or words.DASH,
         share=words.share,
         findings=_sections(tables, figures),
         figure_words=FIGURES,
@@ -258,16 +258,6 @@ def _describe(row: tuple[Value, ...], table: Table) -> str:
         if column.key in ("ccs_binary", "ccs_graded", "planted_ccs"):
             parts.append(f"{column.head} {text(value, column)}")
     return ", ".join(parts)
-
-
-def _agreement(pairs: PairStudy) -> str:
-    """The gate's agreement with the labels, in words."""
-    if not pairs.n:
-        return "no pair carries a label to agree with"
-    shown = f"{pairs.agree} of {pairs.n} ({words.percent(pairs.agree / pairs.n)}"
-    if pairs.low is None or pairs.high is None:
-        return shown + ")"
-    return shown + f"; 95 % Wilson interval {100 * pairs.low:.1f} to {100 * pairs.high:.1f} %)"
 
 
 def _simulated_parts(study: Study) -> tuple[str, ...]:

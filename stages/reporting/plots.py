@@ -5,6 +5,7 @@ from typing import Any
 
 from stages.records.score import Estimate
 from stages.reporting.funnel import gate
+from stages.reporting.pair_tables import blind
 from stages.reporting.protocol_tables import funnels
 from stages.reporting.study import Study
 from stages.reporting.tables import Column, Table
@@ -35,7 +36,14 @@ def metrics(study: Study) -> Mapping[str, Any]:
         }
         out[cell_key(cell, axes)] = _known(values)
     for pairs in study.pairs:
-        values = {"agreement": _share(pairs.agree, pairs.n), "n": pairs.n}
+        do, n_blind = blind(pairs)
+        values = {
+            "agreement": _share(pairs.agree, pairs.n),
+            "low": _rounded(pairs.low),
+            "high": _rounded(pairs.high),
+            f"{do}_all": _share(n_blind, pairs.n),
+            "n": pairs.n,
+        }
         out.setdefault("pairs", {})[pairs.name] = _known(values)
     return out
 
@@ -108,7 +116,11 @@ def plot_tables(study: Study) -> tuple[Table, ...]:
 
 
 def _mean(estimate: Estimate | None) -> float | None:
-    return None if estimate is None or estimate.mean is None else round(estimate.mean, DECIMALS)
+    return _rounded(estimate.mean) if estimate else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, DECIMALS)
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -1,10 +1,9 @@
-"""The tables of the protocol: Table 1, Table 3, the funnel, attrition by reason, pairs."""
+"""The tables of the protocol: Table 1, Table 3, the funnel, attrition by reason."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple
 
-from stages.records.base import Status
 from stages.records.score import Cell, Estimate, Intervention
 from stages.reporting import notes
 from stages.reporting.funnel import Step, funnel, verdicts
@@ -284,49 +283,6 @@ def attrition_table(study: Study) -> Table:
             Column("reason", "Reason"),
             Column("n", "Lost"),
             Column("share", "Share"),
-        ),
-        tuple(rows),
-    )
-
-
-def pairs_table(study: Study) -> Table:
-    """Verdicts of the gate on pairs made elsewhere, beside their labels."""
-    rows: list[tuple[Value, ...]] = []
-    for pairs in study.pairs:
-        for attempt in pairs.attempts:
-            label = pairs.labels.get(attempt.sample_id)
-            measured = attempt.measurement
-            valid = attempt.status is Status.OK
-            rows.append(
-                (
-                    attempt.sample_id,
-                    pairs.name,
-                    "yes" if valid else "no",
-                    label,
-                    None
-                    if label not in ("yes", "no")
-                    else "yes"
-                    if (label == "yes") == valid
-                    else "no",
-                    measured.r_in if measured else None,
-                    measured.r_out if measured else None,
-                    str(attempt.status),
-                )
-            )
-    rows.sort(key=lambda row: row[4] != "no")
-    return Table(
-        "pairs",
-        "Edit verification on pairs made elsewhere, beside the label of each pair; pairs on which "
-        "they disagree come first.",
-        (
-            Column("pair", "Pair"),
-            Column("study", "Study"),
-            Column("accepted", "Gate accepts"),
-            Column("label", "Label: valid"),
-            Column("agree", "Agree"),
-            Column("r_in", "r_in", digits=3),
-            Column("r_out", "r_out", digits=3),
-            Column("status", "Status"),
         ),
         tuple(rows),
     )

@@ -243,6 +243,24 @@ def simulated(params: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(walk(params, ()))
 
 
+def adapters_of(params: Mapping[str, Any], role: str) -> str:
+    """The classes that play a role, for calls that name no served model; empty where none is known.
+
+    For example ``DemoTarget (simulated)``.
+    """
+    group = params.get(f"{role}s", params.get(role))
+    group = group if isinstance(group, Mapping) else {}
+    parts = (
+        [group] if "_target_" in group else [v for v in group.values() if isinstance(v, Mapping)]
+    )
+    names = [str(part["_target_"]).rpartition(".")[2] for part in parts if "_target_" in part]
+    told = [
+        f"{name} (simulated)" if simulated(part) else name
+        for name, part in zip(names, (p for p in parts if "_target_" in p), strict=True)
+    ]
+    return ", ".join(dict.fromkeys(told))
+
+
 @dataclass(frozen=True)
 class RoleUse:
     """What the calls of one role used, as one model served them. None: it was never said."""

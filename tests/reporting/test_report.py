@@ -141,7 +141,9 @@ def test_svg_figures_are_well_formed(made: Path) -> None:
 def test_metrics_hold_numbers_only(made: Path) -> None:
     metrics = json.loads((made / "reports" / "metrics.json").read_text())
     assert metrics["demo_looks"]["ccs_binary"] == 1.0
-    assert metrics["pairs"] == {"photos": {"agreement": 0.5, "n": 2}}
+    assert metrics["pairs"] == {
+        "photos": {"agreement": 0.5, "low": 0.095, "high": 0.905, "accepting_all": 1.0, "n": 2}
+    }
 
 
 def test_study_of_pairs_alone(workspace: Workspace) -> None:
@@ -151,7 +153,14 @@ def test_study_of_pairs_alone(workspace: Workspace) -> None:
         (root / "data" / path).unlink()
     report.run(root, params)
     page = page_of(root)
-    assert "the gate agrees with the label on 1 of 2 (50.0 %" in " ".join(page.text.split())
+    said = " ".join(page.text.split())
+    assert "the gate agrees with the label on 1 of 2 pairs (50.0 %; 95 % Wilson" in said
+    assert "accepting every pair would agree on 2 (100.0 %)" in said
+    assert "No vision-language model is asked" in said
+    assert "too much changed elsewhere" in said
+    assert "outside_changed" not in page.text
+    crossed = (root / "reports" / "tables" / "pairs_crossed.csv").read_text().splitlines()
+    assert crossed[1:] == ["photos,accepted,1,0,1,2", "photos,rejected,1,0,0,1"]
     assert len(page.all("img")) == 3 * 4
     assert "Counterfactual consistency" not in page.text
     assert (root / "reports" / "figures" / "verification.png").exists()
@@ -210,10 +219,48 @@ def test_terminal_shows_the_table_whole(made: Path, width: int) -> None:
     assert "0.90–1.00" in shown
     assert "inside" in shown
     assert "…" not in shown
-    assert "photos: the gate agrees with 50.0 % of 2 labelled pairs" in shown
+    told = "photos: the gate agrees with 50.0 % of 2 labelled pairs (95 % interval 9.5 to 90.5 %)"
+    assert told in " ".join(shown.split())
     assert str((made / "reports" / "index.html").resolve()) in shown
     table = shown.split("photos:")[0]
     assert max(len(line) for line in table.splitlines()) <= width
+
+
+@pytest.mark.parametrize("width", [70, 80, 100, 160])
+def test_terminal_breaks_no_name_of_two_axes(workspace: Workspace, width: int) -> None:
+    judges = ("demo_lenient", "gpt_5_2")
+    root, params = workspace(targets=("demo_looks", "demo_mixture"), judges=judges)
+    params["report"] = {**params["report"], "gallery": 0, "panels": 0, "examples": 0}
+    report.run(root, params)
+    console = Console(width=width, force_terminal=False, highlight=False)
+    with console.capture() as captured:
+        summary.show(root / "reports", console)
+    table = captured.get().split("Report:")[0]
+    for name in ("demo_looks", "demo_mixture", *judges):
+        assert name in table
+    assert "0.90–1.00" in table
+    assert ("n=" in table) == (width >= 100)
+    assert max(len(line.rstrip()) for line in table.splitlines()) <= width
+
+
+def test_calls_without_a_served_model_name_who_answered(workspace: Workspace) -> None:
+    root, params = workspace(targets=("demo_looks",))
+    folder = root / "data" / "baseline" / "demo_looks-0"
+    file = folder / "answers.jsonl"
+    file.write_text(file.read_text().replace('"served_model":"demo"', '"served_model":null'))
+    report.run(root, params)
+    assert "DemoTarget (simulated)" in page_of(root).text
+
+
+def test_later_edits_do_not_show_the_first_answer_as_theirs(made: Path) -> None:
+    html = (made / "reports" / "index.html").read_text()
+    steps = html.split('<section class="step">')[1:]
+    first = [s for s in steps if s.lstrip().startswith('<div class="meta">Edit 1')]
+    later = [s.split("</article>")[0] for s in steps if s not in first]
+    assert any("First answer" in s for s in first)
+    assert later
+    assert not any("First answer" in s for s in later)
+    assert any("New answer" in s for s in later)
 
 
 def test_terminal_needs_a_report(tmp_path: Path) -> None:
