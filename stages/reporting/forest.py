@@ -35,13 +35,15 @@ def _shape(kind: str, x: float, y: float) -> str:
             return f'<path class="m published" d="M{x} {y - 7}v14"/>'
 
 
-def row(marks: Sequence[Mark], *, description: str) -> Markup:
+def row(marks: Sequence[Mark], *, description: str, close: bool = False) -> Markup:
     """One row: reference lines at quarters, and a line of marks for binary and for graded.
 
-    A planted or published value stands on the line of the binary CCS.
+    A planted or published value stands on the line of the binary CCS. `close` sets the lines
+    nearer, for a table of many rows.
     """
     lines = [kind for kind in ("binary", "graded") if any(m.kind == kind for m in marks)]
-    height = 10 + 16 * max(1, len(lines))
+    gap, top = (11, 8.0) if close else (16, 13.0)
+    height = 2 * int(top) + gap * (max(1, len(lines)) - 1)
     parts = [
         f'<path class="grid{" half" if tick == 0.5 else ""}" d="M{_x(tick)} 0V{height}"/>'
         for tick in TICKS
@@ -49,7 +51,7 @@ def row(marks: Sequence[Mark], *, description: str) -> Markup:
     for mark in marks:
         if mark.mean is None:
             continue
-        y = 13.0 + 16 * (lines.index(mark.kind) if mark.kind in lines else 0)
+        y = top + gap * (lines.index(mark.kind) if mark.kind in lines else 0)
         if mark.low is not None and mark.high is not None:
             parts.append(f'<path class="ci {mark.kind}" d="M{_x(mark.low)} {y}H{_x(mark.high)}"/>')
         parts.append(_shape(mark.kind, _x(mark.mean), y))

@@ -73,7 +73,7 @@ def crossed_table(study: Study) -> Table:
             Column("n", "Pairs"),
         ),
         tuple(rows),
-        " ".join(f"{pairs.name}: {agreement(pairs)}." for pairs in study.pairs),
+        " ".join(f"In {pairs.name} {agreement(pairs)}." for pairs in study.pairs),
     )
 
 

@@ -70,7 +70,7 @@ def _table(rows: list[dict[str, str]], detail: str, *, no_wrap: bool) -> Table:
             values.append(Text(_planted(row)))
         scored = f"{row['n_interventions']}\nof {row['n_planned'] or DASH}"
         if row["n_graded"] != row["n_interventions"]:
-            scored += f"\ngraded\n{row['n_graded']}"
+            scored += f"\n{row['n_graded']} graded"
         values.append(Text(scored))
         table.add_row(*values)
     return table
