@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from stages.records.errors import UserError
 from stages.workflow import params as parameters
@@ -51,12 +52,14 @@ def main(stage: str, run: Run, axes: Sequence[str] = ()) -> None:
         _end(name, f"unexpected {kind}: {error}. EDCT_TRACE=1 shows where.".replace("\n", " "), 1)
 
 
-def _end(name: str, line: str, status: int) -> None:
+def _end(name: str, line: str, status: int) -> NoReturn:
     """Bring earlier outputs back, say what happened in one line, and leave at once."""
     _restore(name)
     print(f"{name.replace('@', ' ')}: {line}", file=sys.stderr, flush=True)
+    if status != 130:
+        sys.exit(status)
     sys.stdout.flush()
-    os._exit(status)  # threads that wait for a reply would hold the process otherwise
+    os._exit(status)  # threads that wait for a reply would hold an interrupted process
 
 
 def _restore(name: str) -> None:
