@@ -64,6 +64,7 @@ class Calls:
         self.answered: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
         self._slots: dict[int, asyncio.Semaphore] = {}
+        self._fatal: UserError | None = None
 
     async def chat(
         self,
@@ -208,10 +209,15 @@ class Calls:
         async with self._slot(model), self.store.claim(key):
             if (answered := self._from_store(role, key, read)) is not None:
                 return answered
+            if self._fatal is not None:
+                raise self._fatal
             try:
                 stored = await call()
             except CallError:
                 self.failed[role] += 1
+                raise
+            except UserError as error:  # no credit, no such model: the next call would meet it too
+                self._fatal = error
                 raise
             durable = model is not None and model.durable
             self.store.put(key, request, stored, durable=durable)

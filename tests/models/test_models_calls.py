@@ -162,6 +162,26 @@ def test_replay_names_the_first_missing_call_and_makes_none(tmp_path: Path) -> N
     assert model.heard == []
 
 
+class Broke(Scripted):
+    """A chat model whose account is empty."""
+
+    async def complete(self, conversation: Conversation) -> Completion:
+        self.heard.append(conversation)
+        await asyncio.sleep(0.01)
+        raise UserError("account", "is empty", "Fill it.")
+
+
+def test_after_a_fault_that_ends_the_run_no_waiting_call_is_made(tmp_path: Path) -> None:
+    model, calls = Broke(), Calls(Store(tmp_path))
+
+    async def many() -> list[object]:
+        asked = (calls.chat("target", model, ask(str(n)), str) for n in range(9))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    assert {str(error) for error in asyncio.run(many())} == {"account: is empty. Fill it."}
+    assert len(model.heard) == 2
+
+
 class TextEditor(Editor):
     """An editor that answers with a web page."""
 
