@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test extras params check-params lint store-export store-import bench-export bench-replay clean
+.PHONY: help install run test test-all extras params check-params lint store-export store-import bench-export bench-replay clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -17,6 +17,9 @@ run: $(VENV)/run.stamp  ## run the study of params.yaml, print its main table
 
 test: $(VENV)/dev.stamp check-params lint  ## install what the tests need and run all of them
 	python -m pytest -n 2 --dist loadfile $(PYTEST)
+
+test-all: $(VENV)/local.stamp  ## the same with all that `test` skips: local models (torch) and the browser
+	EDCT_TESTS=all OMP_NUM_THREADS=1 $(MAKE) test
 
 params: $(VENV)/run.stamp  ## compose params.yaml from conf/, e.g. make params STUDY="study=pairs chain.k=1"
 	python -m stages.workflow.compose $(STUDY)
@@ -67,4 +70,13 @@ $(VENV)/run.stamp: $(VENV)/python.stamp requirements/run.txt
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.txt
 	python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	touch $@
+
+# torch comes as its own metadata says; a build for the CPU that is there already is kept. The sam2
+# package has no wheel and would fetch a second torch to build with.
+$(VENV)/local.stamp: $(VENV)/dev.stamp requirements/local.txt
+	@echo "installing the packages of requirements/local.txt (torch is large)"
+	python -m pip install --quiet --disable-pip-version-check -r requirements/local.txt
+	python -m pip install --quiet --disable-pip-version-check "setuptools>=77" wheel
+	SAM2_BUILD_CUDA=0 python -m pip install --quiet --disable-pip-version-check --no-build-isolation "sam2==1.1.0"
 	touch $@
