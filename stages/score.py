@@ -82,6 +82,7 @@ def findings(
         "people": people.agreement_with_people(labels, rows, resampling),
         "gate": people.gate_validity(labels, resampling),
         "corrected": people.correct(labels, rows, resampling),
+        "labels": people.used(labels),
     }
 
 

@@ -74,6 +74,12 @@ def match(annotations: Sequence[Annotation], trails: Mapping[Cell, Trail]) -> La
     return Labels(rows, elsewhere, stale)
 
 
+def used(labels: Labels) -> Iterator[Annotation]:
+    """The annotations that count, with the attempt and the image that each is about."""
+    for note, attempt in labels.rows:
+        yield note.model_copy(update={"attempt": attempt.attempt, "edited": attempt.edited})
+
+
 def _edit_key(cell: Cell, sample_id: str, position: int) -> Key:
     return cell.target, cell.extractor, cell.editor, cell.seed, sample_id, position
 

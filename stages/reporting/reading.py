@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from stages.models.picture import Picture
 from stages.models.protocol import Chat
 from stages.records import jsonl
+from stages.records.annotation import Annotation
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
 from stages.records.base import Record
@@ -196,6 +197,7 @@ def read_findings(folder: Path) -> Findings:
         people=rows("people", AgreementRow),
         gate=rows("gate", AgreementRow),
         corrected=rows("corrected", CorrectedRow),
+        labels=rows("labels", Annotation),
     )
 
 

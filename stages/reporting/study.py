@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.records.annotation import Annotation
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
 from stages.records.concept import ConceptList
@@ -132,6 +133,8 @@ class Findings:
     people: tuple[AgreementRow, ...] = ()
     gate: tuple[AgreementRow, ...] = ()
     corrected: tuple[CorrectedRow, ...] = ()
+    labels: tuple[Annotation, ...] = ()
+    """People's judgements of this study's edits; each names the attempt that was judged."""
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,9 @@ def test_labels_are_read_counted_and_used(tmp_path, capsys):
     assert found["people.jsonl"]
     assert found["gate.jsonl"]
     assert json.loads(found["corrected.jsonl"].splitlines()[0])["n_labelled"] == 30
+    labels = [json.loads(line) for line in found["labels.jsonl"].splitlines()]
+    assert len(labels) == 30
+    assert all(label["attempt"] >= 1 and label["edited"] for label in labels)
     point = json.loads(found["sensitivity.jsonl"].splitlines()[0])
     assert point["agreement"]["n"] == 30
 
