@@ -11,9 +11,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stages.reporting import figures, finding_figures, gallery, page, plots, protocol_tables, tables
+from stages.reporting import (
+    capability,
+    figures,
+    finding_figures,
+    gallery,
+    page,
+    plots,
+    protocol_tables,
+    tables,
+)
 from stages.reporting.all_tables import all_tables
-from stages.reporting.reading import read_study
+from stages.reporting.reading import read_capability, read_study
 from stages.reporting.study import Study
 from stages.workflow import params as parameters
 from stages.workflow import sections
@@ -30,7 +39,8 @@ def run(root: Path, params: Mapping[str, Any]) -> None:
     shown = gallery.choose(cases, settings.gallery)
     told = gallery.choose(gallery.told_in_full(cases), settings.examples)
     verified = gallery.verified(study, settings.panels)
-    names = write_figures(study, told, verified, reports / "figures", dpi=settings.dpi)
+    known = read_capability(Folders(root).reference)
+    names = write_figures(study, told, verified, known, reports / "figures", dpi=settings.dpi)
     for table in all_tables(study):
         for ending, form in (
             ("csv", tables.to_csv),
@@ -62,6 +72,7 @@ def write_figures(
     study: Study,
     told: list[gallery.Case],
     verified: list[gallery.Verified],
+    known: tuple[capability.OtherScore, ...],
     folder: Path,
     *,
     dpi: int,
@@ -70,7 +81,7 @@ def write_figures(
     folder.mkdir(parents=True, exist_ok=True)
     names = []
     with figures.style():
-        for name, figure in _draw(study, told, verified):
+        for name, figure in _draw(study, told, verified, known):
             for ending, data in figures.save(figure, dpi=dpi).items():
                 _write(folder / f"{name}.{ending}", data)
             names.append(name)
@@ -78,7 +89,10 @@ def write_figures(
 
 
 def _draw(
-    study: Study, told: list[gallery.Case], verified: list[gallery.Verified]
+    study: Study,
+    told: list[gallery.Case],
+    verified: list[gallery.Verified],
+    known: tuple[capability.OtherScore, ...],
 ) -> Iterator[tuple[str, Any]]:
     if estimates := figures.estimates(study):
         yield "estimates", estimates
@@ -93,6 +107,7 @@ def _draw(
         ("sensitivity", finding_figures.sensitivity(study)),
         ("recovered", finding_figures.recovered(study)),
         ("calibration", finding_figures.calibration(study)),
+        ("capability", capability.beside(study, known)),
     ):
         if figure:
             yield name, figure

@@ -143,6 +143,7 @@ FIGURES = {
     "sensitivity": "Heat maps over the thresholds: accepted attempts, CCS, edits to make anew",
     "recovered": "Recovered against planted CCS",
     "calibration": "Simulated studies: recovered against planted CCS, coverage, bias",
+    "capability": "CCS against scores published elsewhere (data/reference/capability.csv)",
 }
 TABLES = {
     "table2": "Extractor, judge and editor (Table 2)",
@@ -174,6 +175,7 @@ SECTIONS = (
             "ranks",
             "power",
             "published",
+            "capability",
         ),
     ),
     ("losses", "What losses could hide", ("bounds", "rates")),

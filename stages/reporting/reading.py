@@ -39,6 +39,7 @@ from stages.records.instruction import InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Estimate, Intervention
+from stages.reporting.capability import OtherScore, read_scores
 from stages.reporting.study import (
     CellRecords,
     Findings,
@@ -178,6 +179,12 @@ def read_reference(folder: Path) -> Reference:
     )
 
 
+def read_capability(folder: Path) -> tuple[OtherScore, ...]:
+    """Read what is known of targets from elsewhere."""
+    path = folder / "capability.csv"
+    return read_scores(_csv(path), str(path))
+
+
 def read_findings(folder: Path) -> Findings:
     """Read every file of findings; its name is the field's."""
 
@@ -242,7 +249,7 @@ def _counts(left_out: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 def _csv(path: Path) -> list[dict[str, str]]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             return list(csv.DictReader(file))
     except FileNotFoundError:
         raise UserError(str(path), "the file is missing", "Take it from git.") from None

@@ -107,7 +107,7 @@ def make_workspace(
     for name in pairs:
         _pairs(data / "pairs" / name, size, text)
     (data / "reference").mkdir(parents=True)
-    for name in ("table2", "table4", "table5"):
+    for name in ("table2", "table4", "table5", "capability"):
         shutil.copy(PUBLISHED / f"{name}.csv", data / "reference")
     (data / "reference" / "table1.csv").write_text(REFERENCE)
     (data / "reference" / "table3.csv").write_text(
