@@ -220,7 +220,7 @@ class Calls:
                 self._fatal = error
                 raise
             durable = model is not None and model.durable
-            self.store.put(key, request, stored, durable=durable)
+            await self.store.keep(key, request, stored, durable=durable)
             self.made[role] += 1
             return Answered(read(stored), _note(role, key, stored))
 

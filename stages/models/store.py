@@ -16,7 +16,9 @@ import json
 import os
 import sys
 import tarfile
+import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -27,6 +29,8 @@ from stages.records.errors import UserError
 
 Json = Mapping[str, Any]
 _NAME_LENGTH = 64
+_WRITERS = 8
+"""Replies that are written at once: flushes to a disk overlap."""
 
 
 def canonical(value: Json) -> bytes:
@@ -73,6 +77,7 @@ class Store:
 
     def __init__(self, root: Path, *, replay: bool = False) -> None:
         self.root, self.replay = root, replay
+        self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="store")
 
     @classmethod
     def open(cls, workspace: Path = Path()) -> "Store":
@@ -105,6 +110,22 @@ class Store:
         entry: dict[str, Any] = {"request": request, "reply": stored.reply, "blobs": blobs}
         entry["sha256"] = sha256(canonical(entry)).hexdigest()
         self._write(self._reply_path(key), canonical(entry) + b"\n", durable)
+
+    async def keep(self, key: str, request: Json, stored: Stored, *, durable: bool = True) -> None:
+        """`put` beside the event loop, since a flush takes milliseconds and other calls go on.
+
+        Complete on disk before this returns, as with `put`; where the caller is cancelled, too, so
+        that whoever waits for the key finds the reply.
+        """
+        loop = asyncio.get_running_loop()
+        writing = loop.run_in_executor(
+            self._writers, lambda: self.put(key, request, stored, durable=durable)
+        )
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait({writing})
+            raise
 
     @asynccontextmanager
     async def claim(self, key: str) -> AsyncIterator[None]:
@@ -221,7 +242,7 @@ class Store:
     def _write(self, path: Path, data: bytes, durable: bool) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(f".{path.name}.{os.getpid()}.{id(data)}.partial")
+            partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.partial")
             try:
                 with partial.open("wb") as file:
                     file.write(data)

@@ -217,3 +217,66 @@ def test_an_unwritable_store_is_one_line_with_the_remedy(tmp_path: Path) -> None
     (tmp_path / "replies").write_text("in the way")
     with pytest.raises(UserError, match="could not be written"):
         put(Store(tmp_path), {"q": "x"})
+
+
+class Slow(Store):
+    """A store on a disk that takes its time."""
+
+    def put(self, *arguments: object, **options: object) -> None:
+        time.sleep(0.3)
+        super().put(*arguments, **options)  # type: ignore[arg-type]
+
+
+def test_a_slow_disk_holds_nobody_else_up(tmp_path: Path) -> None:
+    store, ticks = Slow(tmp_path), []
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(0.01)
+            ticks.append(time.monotonic())
+
+    async def both() -> None:
+        ticking = asyncio.create_task(tick())
+        request = {"q": "x"}
+        await asyncio.gather(*(store.keep(request_key(request), request, Stored({})) for _ in "ab"))
+        assert store.get(request_key(request)) is not None
+        ticking.cancel()
+
+    began = time.monotonic()
+    asyncio.run(both())
+    assert time.monotonic() - began < 0.55  # the two writes overlapped
+    assert len(ticks) > 10
+
+
+def test_a_reply_is_stored_before_its_claim_is_free_even_if_its_caller_leaves(
+    tmp_path: Path,
+) -> None:
+    store, request = Slow(tmp_path), {"q": "x"}
+    key = request_key(request)
+
+    async def first() -> None:
+        async with store.claim(key):
+            await store.keep(key, request, Stored({"text": "paid"}))
+
+    async def second() -> Stored | None:
+        leaving = asyncio.create_task(first())
+        await asyncio.sleep(0.05)
+        leaving.cancel()
+        async with store.claim(key):
+            return store.get(key)
+
+    assert asyncio.run(second()) == Stored({"text": "paid"})
+
+
+def test_one_blob_in_many_replies_is_written_by_many_threads(tmp_path: Path) -> None:
+    store, data = Store(tmp_path), b"the very same object" * 1000
+
+    async def all_at_once() -> None:
+        requests = [{"q": str(n)} for n in range(40)]
+        await asyncio.gather(
+            *(store.keep(request_key(r), r, Stored({}, {"image": data})) for r in requests)
+        )
+
+    asyncio.run(all_at_once())
+    assert [store.get(key) is not None for key in list(store.keys())] == [True] * 40
+    assert not list(tmp_path.rglob("*.partial"))
