@@ -26,6 +26,7 @@ from stages.models.protocol import (
     Detector,
     Editor,
     Segmenter,
+    TaskEditor,
     Turn,
 )
 from stages.models.replies import Unparsed
@@ -110,9 +111,15 @@ class Calls:
             "seed": seed,
             "attempt": attempt,
         }
+        pending = self.store.pending(request_key(request))
 
         async def call() -> Stored:
-            edited = await editor.edit(picture, instruction, seed=seed, attempt=attempt)
+            if isinstance(editor, TaskEditor):
+                edited = await editor.edit_task(
+                    picture, instruction, seed=seed, attempt=attempt, pending=pending
+                )
+            else:
+                edited = await editor.edit(picture, instruction, seed=seed, attempt=attempt)
             try:
                 codec.decode(edited.data)
             except codec.ImageError as error:
@@ -121,9 +128,11 @@ class Calls:
                 ) from None
             return _stored({}, edited.usage, image=edited.data)
 
-        return await self._through(
+        answered = await self._through(
             "editor", editor, request, call, lambda stored: Picture.read(stored.blobs["image"])
         )
+        pending.clear()  # not before the reply is stored
+        return answered
 
     async def detect(
         self, detector: Detector, picture: Picture, phrase: str

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.models.pending import Pending
 from stages.models.picture import Picture
 from stages.records.attempt import Box
 from stages.records.base import Status
@@ -111,6 +112,24 @@ class Editor(Adapter):
         self, picture: Picture, instruction: str, *, seed: int, attempt: int
     ) -> EditedImage:
         """Edit the picture. A second attempt must differ from the first where the model can."""
+
+
+class TaskEditor(Editor):
+    """An editor that takes a task, is paid for it at once, and gives the image later."""
+
+    @abstractmethod
+    async def edit_task(
+        self, picture: Picture, instruction: str, *, seed: int, attempt: int, pending: Pending
+    ) -> EditedImage:
+        """Edit; write what was submitted to `pending`, and ask for what is found there first."""
+
+    async def edit(
+        self, picture: Picture, instruction: str, *, seed: int, attempt: int
+    ) -> EditedImage:
+        """Edit without a store, so without a ticket that outlives this call."""
+        return await self.edit_task(
+            picture, instruction, seed=seed, attempt=attempt, pending=Pending()
+        )
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from stages.models.pending import Pending
 from stages.records.errors import UserError
 
 Json = Mapping[str, Any]
@@ -126,6 +127,10 @@ class Store:
         except asyncio.CancelledError:
             await asyncio.wait({writing})
             raise
+
+    def pending(self, key: str) -> Pending:
+        """The place of the ticket of a task that was submitted for this key."""
+        return Pending(self.root / "pending" / f"{key}.json")
 
     @asynccontextmanager
     async def claim(self, key: str) -> AsyncIterator[None]:

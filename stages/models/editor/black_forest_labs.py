@@ -1,20 +1,24 @@
 """FLUX through the API of Black Forest Labs: submit a task, poll it, fetch the image.
 
 Of the three requests only the first is paid, so only that one is never repeated once it may have
-arrived. A task counts against the account's limit (24) until it ends; its place is held that long.
+arrived, and what it returned is written down before the next: a run that goes on after a kill asks
+for that task first. A task counts against the account's limit (24) until it ends; its place is held
+that long.
 """
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from stages.imaging import codec
 from stages.models.chat.openai_compatible import gone
 from stages.models.editor import sizes
+from stages.models.pending import Pending, Ticket
 from stages.models.picture import Picture
-from stages.models.protocol import CallError, EditedImage, Editor
+from stages.models.protocol import CallError, EditedImage, TaskEditor
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.errors import one_line
-from stages.models.wire.fault import Fault
+from stages.models.wire.fault import Fault, Kind
 from stages.models.wire.parts import Encoding, base64_of
 from stages.models.wire.seeds import edit_seed
 from stages.models.wire.usage import amount
@@ -28,8 +32,19 @@ Json = dict[str, Any]
 
 CREDIT_USD = 0.01
 MODERATED = frozenset({"Request Moderated", "Content Moderated"})
-FAILED = frozenset({"Error", "Failed", "Task not found"})
+FAILED = frozenset({"Error", "Failed"})
+UNKNOWN = "Task not found"
 """All other states are taken for work under way: new ones have been added before."""
+KEPT_S = 600.0
+"""Seconds for which the API keeps an image that is ready."""
+
+
+class Ended(CallError):  # noqa: N818 - what became of the task
+    """The task has ended without an image: to ask once more is to submit once more."""
+
+
+class Gone(Ended):
+    """The API holds the task or its image no longer."""
 
 
 class Task(NamedTuple):
@@ -39,8 +54,16 @@ class Task(NamedTuple):
     polling_url: str
     cost_usd: float | None
 
+    @classmethod
+    def of(cls, ticket: Ticket) -> "Task | None":
+        """The task of an earlier run; None where its ticket says something else."""
+        task, url, cost = (ticket.task.get(name) for name in cls._fields)
+        if not (isinstance(task, str) and isinstance(url, str)):
+            return None
+        return cls(task, url, amount(cost))
 
-class BlackForestLabs(Editor):
+
+class BlackForestLabs(TaskEditor):
     """A FLUX model that edits.
 
     Parameters
@@ -109,17 +132,35 @@ class BlackForestLabs(Editor):
             "images": [self.encoding.format, self.encoding.max_side],
         }
 
-    async def edit(
-        self, picture: Picture, instruction: str, *, seed: int, attempt: int
+    async def edit_task(
+        self, picture: Picture, instruction: str, *, seed: int, attempt: int, pending: Pending
     ) -> EditedImage:
         """Edit; a refusal by moderation names its reasons."""
         body = self.request(picture, instruction, edit_seed(seed, attempt))
         async with self.endpoint.gate.slot():
+            if (left := pending.read()) is not None and (task := self._ours(left)) is not None:
+                try:
+                    return await self._collect(task, pending, left.age_s)
+                except Gone:
+                    pass  # paid for, and lost: nothing is left but to pay again
             task = await self._submit(body)
+            await pending.write(task._asdict())
+            return await self._collect(task, pending)
+
+    def _ours(self, ticket: Ticket) -> Task | None:
+        task = Task.of(ticket)
+        return task if task is not None and self._is_ours(task.polling_url) else None
+
+    async def _collect(self, task: Task, pending: Pending, age_s: float = 0.0) -> EditedImage:
+        """Wait for a task and fetch its image; a task that can give none loses its ticket."""
+        try:
             data = await self._fetch(await self._finished(task))
-        return EditedImage(
-            data, Usage(provider="black-forest-labs", images=1, cost_usd=task.cost_usd)
-        )
+        except CallError as error:
+            if isinstance(error, Ended) or age_s > self.deadline_s + KEPT_S:
+                pending.clear()
+            raise
+        usage = Usage(provider="black-forest-labs", images=1, cost_usd=task.cost_usd)
+        return EditedImage(data, usage)
 
     def request(self, picture: Picture, instruction: str, seed: int) -> Json:
         """The body of the submission."""
@@ -152,19 +193,20 @@ class BlackForestLabs(Editor):
             task, polling_url = reply.get("id"), reply.get("polling_url")
             if not (isinstance(task, str) and isinstance(polling_url, str)):
                 raise CallError(Status.API_ERROR, "the task was taken, but has no polling URL")
-            self._check_host(polling_url)
+            if not self._is_ours(polling_url):
+                host = urlsplit(polling_url).hostname
+                raise CallError(Status.API_ERROR, f"the polling URL is on another host ({host})")
             credits = amount(reply.get("cost"))
             return Task(task, polling_url, None if credits is None else credits * CREDIT_USD)
 
         return await self.endpoint.call(send, read, paid=True, holds_slot=True)
 
-    def _check_host(self, polling_url: str) -> None:
+    def _is_ours(self, polling_url: str) -> bool:
         """The key goes to the API's own hosts alone, whatever a reply says."""
         ours, theirs = (
             urlsplit(url).hostname or "" for url in (self.endpoint.base_url, polling_url)
         )
-        if theirs != ours and theirs.split(".")[-2:] != ours.split(".")[-2:]:
-            raise CallError(Status.API_ERROR, f"the polling URL is on another host ({theirs})")
+        return theirs == ours or theirs.split(".")[-2:] == ours.split(".")[-2:]
 
     async def _finished(self, task: Task) -> str:
         """Poll until the image is ready; return its URL."""
@@ -173,8 +215,8 @@ class BlackForestLabs(Editor):
 
         async def send(http: "httpx2.AsyncClient") -> "httpx2.Response":
             response = await http.get(task.polling_url, headers=self._key)
-            if response.status_code == 404:
-                raise CallError(Status.API_ERROR, f"task {task.id} is unknown or has expired")
+            if response.status_code in (403, 404):  # 403: of another account
+                raise Gone(Status.API_ERROR, f"task {task.id} is unknown or has expired")
             return response
 
         while True:
@@ -200,16 +242,19 @@ class BlackForestLabs(Editor):
             listed = (
                 ", ".join(map(str, reasons)) if isinstance(reasons, list) else "no reason given"
             )
-            raise CallError(Status.REFUSED, one_line(f"{status}: {listed}"))
+            said = self.endpoint.secret.scrub(f"{status}: {listed}")
+            raise Ended(Status.REFUSED, one_line(said))
+        if status == UNKNOWN:
+            raise Gone(Status.API_ERROR, f"task {task.id}: {status}")
         if status in FAILED:
             details = self.endpoint.secret.scrub(str(reply.get("details") or "no details"))
-            raise CallError(Status.API_ERROR, one_line(f"task {task.id}: {status} ({details})"))
+            raise Ended(Status.API_ERROR, one_line(f"task {task.id}: {status} ({details})"))
         if status != "Ready":
             return None
         result = reply.get("result")
         url = result.get("sample") if isinstance(result, dict) else None
         if not isinstance(url, str):
-            raise CallError(Status.API_ERROR, f"task {task.id} is ready, but has no image")
+            raise Ended(Status.API_ERROR, f"task {task.id} is ready, but has no image")
         return url
 
     async def _fetch(self, url: str) -> bytes:
@@ -218,11 +263,16 @@ class BlackForestLabs(Editor):
         async def send(http: "httpx2.AsyncClient") -> "httpx2.Response":
             response = await http.get(url, follow_redirects=True)
             if 400 <= response.status_code < 500:
-                raise CallError(
+                raise Gone(
                     Status.API_ERROR, f"the image could not be fetched ({response.status_code})"
                 )
             return response
 
-        return await self.endpoint.call(
-            send, lambda response: response.content, paid=False, holds_slot=True, elsewhere=True
-        )
+        def read(response: "httpx2.Response") -> bytes:
+            try:
+                codec.decode(response.content)
+            except codec.ImageError as error:  # a page of a proxy, or half of the image
+                raise Fault(Kind.UNKNOWN, f"the download is no image ({error})") from None
+            return response.content
+
+        return await self.endpoint.call(send, read, paid=False, holds_slot=True, elsewhere=True)
