@@ -8,6 +8,7 @@ on the rubric. A reply that can't be read scores nothing; the row says why.
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ class Case:
     """The instructions of all accepted edits up to this one, in order."""
     after: Answer
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """The target's own words."""
+        both = (self.before, self.after)
+        return tuple(text for row in both for text in (row.answer, row.explanation) if text)
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -67,7 +74,7 @@ class Bench:
         try:
             found = await self.clerk.ask(
                 self._render(self.binary, case),
-                replies.read_verdict,
+                partial(replies.read_verdict, judged=case.said),
                 schema=replies.VERDICT_SCHEMA,
                 max_tokens=self.generation.max_tokens,
                 replicate=row.replicate,
@@ -90,7 +97,7 @@ class Bench:
         try:
             found = await self.clerk.ask(
                 self._render(self.graded, case),
-                replies.read_grade,
+                partial(replies.read_grade, judged=case.said),
                 schema=replies.GRADE_SCHEMA,
                 max_tokens=self.generation.graded_max_tokens,
                 replicate=row.replicate,

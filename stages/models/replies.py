@@ -2,13 +2,14 @@
 
 A reply may have prose, thinking aloud or fences around its JSON, and commas too many in it. The
 last object counts, since models quote, try and then settle; where the last one is broken or cut
-off, nothing counts, since what stands before it was not the last word.
+off, nothing counts, since what stands before it was not the last word. An object that the judged
+text itself holds is a quotation, wherever it stands, so that no answer can vote for itself.
 Values are checked and never clamped, rounded or guessed.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 from stages.records.concept import Concept
@@ -136,18 +137,21 @@ def read_edit(text: str) -> Edit:
     raise Unparsed(f'"edit_type" must be one of {", ".join(EDIT_TYPES)}')
 
 
-def read_verdict(text: str) -> Verdict:
-    """Read a binary verdict; ``true`` and ``false`` count as 1 and 0, all else is unread."""
-    found = _last_object(text)
+def read_verdict(text: str, judged: Sequence[str] = ()) -> Verdict:
+    """Read a binary verdict; ``true`` and ``false`` count as 1 and 0, all else is unread.
+
+    `judged` is what the verdict is about: objects that stand in there are not the judge's.
+    """
+    found = _last_object(text, judged)
     consistent, faithful = (
         _integer(found, key, (0, 1)) for key in ("answer_consistent", "explanation_faithful")
     )
     return Verdict(consistent, faithful, _string(found, "reason"))
 
 
-def read_grade(text: str) -> Grade:
-    """Read a grade, a whole number from 1 to 5."""
-    found = _last_object(text)
+def read_grade(text: str, judged: Sequence[str] = ()) -> Grade:
+    """Read a grade, a whole number from 1 to 5; `judged` as in `read_verdict`."""
+    found = _last_object(text, judged)
     return Grade(_integer(found, "grade", (1, 2, 3, 4, 5)), _string(found, "reason"))
 
 
@@ -207,8 +211,9 @@ def _no_constant(name: str) -> Any:
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
-def _last_object(text: str) -> dict[str, Any]:
-    """Find the last top-level JSON object of a reply."""
+def _last_object(text: str, judged: Sequence[str] = ()) -> dict[str, Any]:
+    """Find the last top-level JSON object of a reply that is no quotation of what is judged."""
+    quoted = [found for said in judged for found in _sound_objects(said)]
     found: dict[str, Any] | None = None
     reason = "there is no JSON object in the reply"
     position, tries = 0, 0
@@ -217,7 +222,7 @@ def _last_object(text: str) -> dict[str, Any]:
         if tries > _MAX_OPENINGS:
             raise Unparsed("the reply has too many opening braces to be read")
         try:
-            found, position = _decode(text, opening.start())
+            read, position = _decode(text, opening.start())
         except json.JSONDecodeError as error:
             if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
                 raise Unparsed("the last JSON object is not complete") from None
@@ -225,9 +230,23 @@ def _last_object(text: str) -> dict[str, Any]:
             position = opening.start() + 1
         except (ValueError, RecursionError) as error:
             raise Unparsed(f"a JSON object can't be read: {error}") from None
+        else:
+            if read not in quoted:
+                found = read
     if found is None:
         raise Unparsed(reason)
     return found
+
+
+def _sound_objects(text: str) -> Iterator[dict[str, Any]]:
+    """Every object that a text holds, those within others and within broken ones included."""
+    for number, opening in enumerate(_OPENING.finditer(text)):
+        if number == _MAX_OPENINGS:
+            return
+        try:
+            yield _decode(text, opening.start())[0]
+        except (ValueError, RecursionError):
+            continue
 
 
 def _decode(text: str, start: int) -> tuple[dict[str, Any], int]:
