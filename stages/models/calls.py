@@ -6,8 +6,10 @@ they are stored, and counts what was made and what was answered.
 """
 
 import asyncio
+import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.imaging import codec
+from stages.models import charges
+from stages.models.account import Account
 from stages.models.picture import Picture
 from stages.models.prompt import Prompt
 from stages.models.protocol import (
@@ -34,9 +38,17 @@ from stages.models.store import Store, Stored, request_key
 from stages.records.attempt import Box
 from stages.records.base import Status
 from stages.records.errors import UserError
-from stages.records.usage import CallNote, Usage
+from stages.records.usage import CallNote, Usage, total
 
 T = TypeVar("T")
+
+CHARACTERS_A_TOKEN = 3
+"""At least so many characters of English make a token."""
+IMAGE_TOKENS = 2000
+"""What a picture of about 1 MP takes, by most models less."""
+BOX_TOKENS = 1000
+"""What a detector's reply takes, by most less."""
+NOTHING = Usage()
 
 
 @dataclass(frozen=True)
@@ -57,10 +69,20 @@ class ChatReply(Generic[T]):
 
 
 class Calls:
-    """The calls of one stage."""
+    """The calls of one stage.
 
-    def __init__(self, store: Store) -> None:
+    Parameters
+    ----------
+    store : Store
+        Where replies are kept.
+    account : Account or None
+        Where charges are written, and whose budget holds; None: a ledger beside the store, and no
+        budget.
+    """
+
+    def __init__(self, store: Store, account: Account | None = None) -> None:
         self.store = store
+        self.account = account or Account.of(store)
         self.made: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
@@ -97,7 +119,8 @@ class Calls:
             text = stored.reply["text"]
             return ChatReply(text, stored.reply["thinking"], read(text))
 
-        return await self._through(role, model, request, call, usable)
+        most = _most(conversation)
+        return await self._through(role, model, request, call, usable, most)
 
     async def edit(
         self, editor: Editor, picture: Picture, instruction: str, *, seed: int, attempt: int
@@ -123,13 +146,17 @@ class Calls:
             try:
                 codec.decode(edited.data)
             except codec.ImageError as error:
-                raise CallError(
-                    Status.API_ERROR, f"the editor returned no image: {error}"
-                ) from None
+                reason = f"the editor returned no image: {error}"
+                raise CallError(Status.API_ERROR, reason, edited.usage) from None
             return _stored({}, edited.usage, image=edited.data)
 
         answered = await self._through(
-            "editor", editor, request, call, lambda stored: Picture.read(stored.blobs["image"])
+            "editor",
+            editor,
+            request,
+            call,
+            lambda stored: Picture.read(stored.blobs["image"]),
+            Usage(images=1),
         )
         pending.clear()  # not before the reply is stored
         return answered
@@ -155,6 +182,7 @@ class Calls:
             request,
             call,
             lambda stored: tuple(Box.model_validate(box) for box in stored.reply["boxes"]),
+            Usage(input_tokens=IMAGE_TOKENS, output_tokens=BOX_TOKENS, images=1),
         )
 
     async def segment(
@@ -205,9 +233,10 @@ class Calls:
         request: Mapping[str, Any],
         call: Callable[[], Awaitable[Stored]],
         read: Callable[[Stored], T],
+        most: Usage = NOTHING,
     ) -> Answered[T]:
         key = request_key(request)
-        if (answered := self._from_store(role, key, read)) is not None:
+        if (answered := self._from_store(role, model, key, read)) is not None:
             return answered
         if self.store.replay:
             raise UserError(
@@ -216,24 +245,52 @@ class Calls:
                 "Import the store that belongs to this run, or unset EDCT_REPLAY.",
             )
         async with self._slot(model), self.store.claim(key):
-            if (answered := self._from_store(role, key, read)) is not None:
+            if (answered := self._from_store(role, model, key, read)) is not None:
                 return answered
             if self._fatal is not None:
                 raise self._fatal
             try:
-                stored = await call()
+                async with self._accounted(role, model, key, most) as used:
+                    stored = await call()
+                    used.append(Usage.model_validate(stored.reply["usage"]))
+                    durable = model is not None and model.durable
+                    await self.store.keep(key, request, stored, durable=durable)
             except CallError:
                 self.failed[role] += 1
                 raise
             except UserError as error:  # no credit, no such model: the next call would meet it too
                 self._fatal = error
                 raise
-            durable = model is not None and model.durable
-            await self.store.keep(key, request, stored, durable=durable)
             self.made[role] += 1
-            return Answered(read(stored), _note(role, key, stored))
+            return Answered(read(stored), _note(role, key, stored, model))
 
-    def _from_store(self, role: str, key: str, read: Callable[[Stored], T]) -> Answered[T] | None:
+    @asynccontextmanager
+    async def _accounted(
+        self, role: str, model: Adapter | None, key: str, most: Usage
+    ) -> AsyncIterator[list[Usage]]:
+        """Write a call into the ledger as it begins and as it ends, whatever that is."""
+        billing = model.billing if model is not None else None
+        if billing is None:
+            yield []
+            return
+        resumes = self.store.pending(key).read() is not None
+        begun = await self.account.begin(role, billing, key, most, resumes=resumes)
+        outcome = "stopped"
+        with charges.gathered() as used:
+            try:
+                yield used
+                outcome = "ok"
+            except CallError as error:
+                outcome = str(error.status)
+                charges.note(error.usage)
+                error.usage = total(used)
+                raise
+            finally:
+                self.account.end(begun, billing, outcome, used)
+
+    def _from_store(
+        self, role: str, model: Adapter | None, key: str, read: Callable[[Stored], T]
+    ) -> Answered[T] | None:
         stored = self.store.get(key)
         if stored is None:
             return None
@@ -242,14 +299,14 @@ class Calls:
         except Unparsed:
             return None  # readers have changed since: what can't be read is no good reply
         self.answered[role] += 1
-        return Answered(value, _note(role, key, stored))
+        return Answered(value, _note(role, key, stored, model))
 
     def _slot(self, model: Adapter | None) -> asyncio.Semaphore:
         limit = model.concurrency if model is not None else 4
         return self._slots.setdefault(id(model), asyncio.Semaphore(limit))
 
     def summary(self) -> str:
-        """One line: calls made, answered from the store, failed."""
+        """One line: calls made, answered from the store, failed, and what they cost."""
         parts = [
             f"{label} {sum(counts.values())}"
             + (f" ({', '.join(f'{r} {n}' for r, n in sorted(counts.items()))})" if counts else "")
@@ -259,15 +316,30 @@ class Calls:
                 ("failed", self.failed),
             )
         ]
-        return "; ".join(parts)
+        return "; ".join([*parts, *self.account.summary()])
 
 
 def _stored(reply: dict[str, Any], usage: Usage, **blobs: bytes) -> Stored:
     return Stored({**reply, "usage": usage.model_dump()}, blobs)
 
 
-def _note(role: str, key: str, stored: Stored) -> CallNote:
-    return CallNote(role=role, key=key, usage=Usage.model_validate(stored.reply["usage"]))
+def _note(role: str, key: str, stored: Stored, model: Adapter | None) -> CallNote:
+    usage = Usage.model_validate(stored.reply["usage"])
+    if model is None:
+        return CallNote(role=role, key=key, usage=usage)
+    billing, identity = model.billing, model.identity()
+    asked = identity.get("model") or identity.get("id")
+    charged = billing is not None and (billing.keyed or usage.cost_usd is not None)
+    name = None if asked is None else str(asked)
+    return CallNote(role=role, key=key, usage=usage, model=name, charged=charged)
+
+
+def _most(conversation: Conversation) -> Usage:
+    """The most that a reply can use: all of its tokens, and about what the request holds."""
+    text = sum(len(turn.text) for turn in conversation.turns)
+    shown = sum(len(turn.pictures) for turn in conversation.turns)
+    tokens = math.ceil(text / CHARACTERS_A_TOKEN) + shown * IMAGE_TOKENS
+    return Usage(input_tokens=tokens, output_tokens=conversation.max_tokens, images=shown or None)
 
 
 async def _complete(
@@ -279,30 +351,23 @@ async def _complete(
         return _completed(first, unread=[])
     except Unparsed as error:
         if repair is None:
-            raise CallError(Status.UNPARSED, str(error)) from None
+            raise CallError(Status.UNPARSED, str(error), first.usage) from None
         turns = (
             *conversation.turns,
             Turn("assistant", first.text),
             Turn("user", repair.render(reason=str(error))),
         )
-    second = await model.complete(replace(conversation, turns=turns))
-    try:
-        read(second.text)
-    except Unparsed as error:
-        raise CallError(Status.UNPARSED, f"{error} (also after a repair request)") from None
-    usage = _sum(first.usage, second.usage)
+    with charges.in_vain_if_it_fails(first.usage):
+        second = await model.complete(replace(conversation, turns=turns))
+        try:
+            read(second.text)
+        except Unparsed as error:
+            reason = f"{error} (also after a repair request)"
+            raise CallError(Status.UNPARSED, reason, second.usage) from None
+    usage = total((first.usage, second.usage))
     return _completed(replace(second, usage=usage), unread=[first.text])
 
 
 def _completed(completion: Completion, unread: list[str]) -> Stored:
     reply = {"text": completion.text, "thinking": completion.thinking, "unread": unread}
     return _stored(reply, completion.usage)
-
-
-def _sum(first: Usage, second: Usage) -> Usage:
-    def total(name: str) -> Any:
-        values = [v for v in (getattr(first, name), getattr(second, name)) if v is not None]
-        return sum(values) if values else None
-
-    numbers = ("input_tokens", "output_tokens", "images", "cost_usd")
-    return second.model_copy(update={name: total(name) for name in numbers})

@@ -22,11 +22,33 @@ from stages.records.usage import Usage
 
 
 class CallError(Exception):
-    """A call gave no usable reply. It is put on the record and never into the store."""
+    """A call gave no usable reply. It is put on the record and never into the store.
 
-    def __init__(self, status: Status, reason: str) -> None:
-        self.status, self.reason = status, reason
+    Parameters
+    ----------
+    status : Status
+        How it failed.
+    reason : str
+        One sentence without secrets.
+    usage : Usage
+        What the provider said it used all the same. Whoever catches the error from `Calls` finds
+        the sum over all tries here.
+    """
+
+    def __init__(self, status: Status, reason: str, usage: Usage | None = None) -> None:
+        self.status, self.reason, self.usage = status, reason, usage or Usage()
         super().__init__(f"{status}: {reason}")
+
+
+@dataclass(frozen=True)
+class Billing:
+    """How the calls of a model are charged."""
+
+    model: str
+    """Its id in the price table."""
+    keyed: bool
+    """Whether a key is asked for: then a call whose cost nobody tells is of unknown cost. A server
+    without a key charges what it reports, and nothing otherwise."""
 
 
 class Adapter(ABC):
@@ -39,6 +61,11 @@ class Adapter(ABC):
 
     heavy: ClassVar[bool] = False
     """Whether making one loads weights, so that it is only made where it is used."""
+
+    @property
+    def billing(self) -> Billing | None:
+        """How calls are charged; None where nothing leaves this process."""
+        return None
 
     @abstractmethod
     def identity(self) -> Mapping[str, Any]:

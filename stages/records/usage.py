@@ -1,5 +1,8 @@
 """What a call of a model used, and who served it."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from stages.records.base import Record
 
 
@@ -20,6 +23,19 @@ class Usage(Record):
     """Charge in US dollars."""
 
 
+def total(usages: Iterable[Usage]) -> Usage:
+    """What several requests used together, served by whom the last one was; None stays unknown."""
+    listed = tuple(usages)
+
+    def add(name: str) -> Any:
+        values = [value for u in listed if (value := getattr(u, name)) is not None]
+        return sum(values) if values else None
+
+    numbers = ("input_tokens", "output_tokens", "images", "cost_usd")
+    last = listed[-1] if listed else Usage()
+    return last.model_copy(update={name: add(name) for name in numbers})
+
+
 class CallNote(Record):
     """The trace of one model call on a record: which stored reply it rests on."""
 
@@ -29,3 +45,7 @@ class CallNote(Record):
     """Key of the reply in the response store (SHA-256 of the canonical request)."""
     usage: Usage
     """What the call used when it was made."""
+    model: str | None = None
+    """The model id that was asked for; None where the call was no model's."""
+    charged: bool = False
+    """Whether its provider charges for it, so that a missing cost is unknown and not 0."""

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from stages.models.account import Account, Budget
 from stages.models.calls import Calls
 from stages.models.dialogue import Clerk, Interviewer
+from stages.models.prices import Prices
 from stages.models.protocol import Chat, Detector, Segmenter
 from stages.models.store import Store
 from stages.models.verification import Verifier
@@ -13,10 +15,23 @@ from stages.workflow import adapters, prompts, sections
 from stages.workflow import params as parameters
 
 
+def calls_of(root: Path, params: Mapping[str, Any]) -> Calls:
+    """The way to models: the store, and the account of the study within its budget."""
+    limits = parameters.section(params, "limits", sections.Limits)
+    store = Store.open(root)
+    account = Account.of(
+        store,
+        str(params.get("study", "")),
+        Prices.load(root / "conf" / "prices.yaml"),
+        Budget.of(limits.budget_usd, limits.budget_calls),
+    )
+    return Calls(store, account)
+
+
 def interviewer(root: Path, params: Mapping[str, Any], target: str, seed: int) -> Interviewer:
     """The target of a cell and the two turns that it is asked in."""
     return Interviewer(
-        Calls(Store.open(root)),
+        calls_of(root, params),
         adapters.build(params, f"targets.{target}", Chat),
         prompts.load(root, params, "target_question"),
         prompts.load(root, params, "target_why"),
@@ -35,7 +50,7 @@ def clerk(
 ) -> Clerk:
     """An extractor or a judge, which replies in JSON."""
     return Clerk(
-        calls or Calls(Store.open(root)),
+        calls or calls_of(root, params),
         role,
         adapters.build(params, f"{role}s.{name}", Chat),
         prompts.load(root, params, "repair"),
@@ -47,7 +62,7 @@ def verifier(root: Path, params: Mapping[str, Any]) -> Verifier:
     """The gate: detector, segmenter, how change is measured, and the thresholds."""
     thresholds, settings = parameters.verification(params)
     return Verifier(
-        Calls(Store.open(root)),
+        calls_of(root, params),
         adapters.build(params, "detector", Detector),
         adapters.build(params, "segmenter", Segmenter),
         settings,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from stages.models.account import on_behalf_of
 from stages.records.errors import UserError
 from stages.workflow import params as parameters
 
@@ -37,7 +38,8 @@ def main(stage: str, run: Run, axes: Sequence[str] = ()) -> None:
     name = f"{stage}@{'-'.join(chosen.values())}" if chosen else stage
     signal.signal(signal.SIGINT, lambda *_: _end(name, _INTERRUPTED, 130))
     try:
-        run(Path(), parameters.load(Path("params.yaml")), **chosen)
+        with on_behalf_of(stage):
+            run(Path(), parameters.load(Path("params.yaml")), **chosen)
     except UserError as error:
         _end(name, str(error), 1)
     except OSError as error:

@@ -79,6 +79,10 @@ class Limits(Section):
 
     max_failed_share: Share
     """Largest share of a stage's rows that may lack a reply."""
+    budget_usd: Annotated[float | None, Field(ge=0)] = None
+    """US dollars that the study may spend on models, failed calls included; None: no bound."""
+    budget_calls: Annotated[int | None, Field(ge=0)] = None
+    """Calls that may be charged; None: no bound."""
 
 
 class Report(Section):

@@ -14,6 +14,7 @@ from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.errors import one_line
 from stages.models.wire.fault import Fault, Kind
 from stages.models.wire.parts import Encoding, data_url
+from stages.models.wire.remote import Remote
 from stages.models.wire.sdk import client_of, send_by_sdk, silenced
 from stages.models.wire.seeds import seed_of
 from stages.models.wire.served import check_served
@@ -28,7 +29,7 @@ _OPENED = re.compile(r"\s*<think>(.*?)</think>(.*)", re.DOTALL)
 _CLOSED = re.compile(r"(.*?)</think>(.*)", re.DOTALL)
 
 
-class OpenAICompatible(Chat):
+class OpenAICompatible(Remote, Chat):
     """A chat model at a base URL.
 
     Parameters
@@ -168,7 +169,8 @@ class OpenAICompatible(Chat):
         thinking = "\n\n".join(part for part in (_thinking(reply.message), tagged) if part)
         if not text.strip():
             finish = reply.choice.get("finish_reason")
-            raise CallError(Status.API_ERROR, f"the reply holds no text (finish_reason {finish})")
+            reason = f"the reply holds no text (finish_reason {finish})"
+            raise CallError(Status.API_ERROR, reason, usage_of(reply.body))
         return Completion(text, thinking or None, usage_of(reply.body))
 
     def _read(self, response: "httpx2.Response") -> "Reply":

@@ -7,10 +7,12 @@ was sent; Gemini gives ``box_2d`` in thousandths, vertical first.
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from stages.models import charges
 from stages.models.chat.openai_compatible import OpenAICompatible
 from stages.models.detector.boxes import Frame, read_boxes
 from stages.models.picture import Picture
 from stages.models.protocol import CallError, Conversation, Detection, Detector, Turn
+from stages.models.wire.remote import Remote
 from stages.records.base import Status
 
 _CORNERS = {"type": "array", "items": {"type": "number"}}
@@ -29,7 +31,7 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 
-class ChatBoxes(Detector):
+class ChatBoxes(Remote, Detector):
     """A chat model that finds objects.
 
     Parameters
@@ -88,7 +90,8 @@ class ChatBoxes(Detector):
         )
         reply = await self.chat.complete(asked)
         frame = self._frame(picture)
-        boxes = tuple(frame.box(self._ordered(corners)) for corners in read_boxes(reply.text))
+        with charges.in_vain_if_it_fails(reply.usage):
+            boxes = tuple(frame.box(self._ordered(corners)) for corners in read_boxes(reply.text))
         return Detection(boxes, reply.usage)
 
     def _frame(self, picture: Picture) -> Frame:

@@ -9,6 +9,7 @@ from stages.models.picture import Picture
 from stages.models.protocol import CallError, Detection, Detector
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.parts import Encoding, data_url
+from stages.models.wire.remote import Remote
 from stages.models.wire.usage import usage_of
 from stages.records.base import Status
 
@@ -19,7 +20,7 @@ Json = dict[str, Any]
 _CORNERS = ("x_min", "y_min", "x_max", "y_max")
 
 
-class MoondreamHttp(Detector):
+class MoondreamHttp(Remote, Detector):
     """``POST /detect``.
 
     Parameters

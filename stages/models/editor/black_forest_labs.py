@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from stages.imaging import codec
+from stages.models import charges
 from stages.models.chat.openai_compatible import gone
 from stages.models.editor import sizes
 from stages.models.pending import Pending, Ticket
@@ -20,6 +21,7 @@ from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.errors import one_line
 from stages.models.wire.fault import Fault, Kind
 from stages.models.wire.parts import Encoding, base64_of
+from stages.models.wire.remote import Remote
 from stages.models.wire.seeds import edit_seed
 from stages.models.wire.usage import amount
 from stages.records.base import Status
@@ -63,7 +65,7 @@ class Task(NamedTuple):
         return cls(task, url, amount(cost))
 
 
-class BlackForestLabs(TaskEditor):
+class BlackForestLabs(Remote, TaskEditor):
     """A FLUX model that edits.
 
     Parameters
@@ -153,14 +155,15 @@ class BlackForestLabs(TaskEditor):
 
     async def _collect(self, task: Task, pending: Pending, age_s: float = 0.0) -> EditedImage:
         """Wait for a task and fetch its image; a task that can give none loses its ticket."""
+        used = Usage(provider=self.endpoint.provider, images=1, cost_usd=task.cost_usd)
         try:
-            data = await self._fetch(await self._finished(task))
+            with charges.in_vain_if_it_fails(used):
+                data = await self._fetch(await self._finished(task))
         except CallError as error:
             if isinstance(error, Ended) or age_s > self.deadline_s + KEPT_S:
                 pending.clear()
             raise
-        usage = Usage(provider="black-forest-labs", images=1, cost_usd=task.cost_usd)
-        return EditedImage(data, usage)
+        return EditedImage(data, used)
 
     def request(self, picture: Picture, instruction: str, seed: int) -> Json:
         """The body of the submission."""

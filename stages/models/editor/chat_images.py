@@ -3,17 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stages.models import charges
 from stages.models.chat.openai_compatible import OpenAICompatible, Reply
 from stages.models.picture import Picture
 from stages.models.protocol import CallError, Conversation, EditedImage, Editor, Turn
 from stages.models.wire.errors import one_line
 from stages.models.wire.parts import bytes_of
+from stages.models.wire.remote import Remote
 from stages.models.wire.seeds import edit_seed
 from stages.models.wire.usage import usage_of
 from stages.records.base import Status
 
 
-class ChatImages(Editor):
+class ChatImages(Remote, Editor):
     """A chat model that answers with a picture.
 
     Parameters
@@ -56,7 +58,8 @@ class ChatImages(Editor):
             seed=edit_seed(seed, attempt),
         )
         reply = await self.chat.exchange(self.chat.request(asked), paid=True)
-        return EditedImage(self._image(reply), usage_of(reply.body, images=1))
+        with charges.in_vain_if_it_fails(usage_of(reply.body)):
+            return EditedImage(self._image(reply), usage_of(reply.body, images=1))
 
     def _image(self, reply: Reply) -> bytes:
         images = reply.message.get("images")

@@ -13,6 +13,7 @@ from stages.models.picture import Picture
 from stages.models.protocol import CallError, EditedImage, Editor
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.parts import Encoding, base64_of, bytes_of, data_url
+from stages.models.wire.remote import Remote
 from stages.models.wire.seeds import edit_seed
 from stages.records.base import Status
 from stages.records.usage import Usage
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _SLOT = re.compile(r"\{(image|image_url|instruction|seed|width|height|key)\}")
 
 
-class HttpEditor(Editor):
+class HttpEditor(Remote, Editor):
     """Sends one POST and takes the image from the reply.
 
     Parameters

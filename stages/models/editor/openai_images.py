@@ -13,6 +13,7 @@ from stages.models.picture import Picture
 from stages.models.protocol import EditedImage, Editor
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.parts import Encoding
+from stages.models.wire.remote import Remote
 from stages.models.wire.sdk import client_of, send_by_sdk, silenced
 from stages.models.wire.usage import usage_of
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import httpx2
 
 
-class OpenAIImages(Editor):
+class OpenAIImages(Remote, Editor):
     """A model behind ``POST /images/edits``.
 
     Parameters

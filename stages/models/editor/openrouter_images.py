@@ -9,6 +9,7 @@ from stages.models.picture import Picture
 from stages.models.protocol import CallError, EditedImage, Editor
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.parts import Encoding, bytes_of, data_url
+from stages.models.wire.remote import Remote
 from stages.models.wire.seeds import edit_seed
 from stages.models.wire.served import check_served
 from stages.models.wire.usage import usage_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-class OpenRouterImages(Editor):
+class OpenRouterImages(Remote, Editor):
     """A model behind ``POST /images`` that takes the picture as its only reference.
 
     Parameters

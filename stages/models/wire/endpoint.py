@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from stages.models.protocol import CallError
+from stages.models import charges
+from stages.models.protocol import Billing, CallError
 from stages.models.wire.errors import Blame, carries_error, one_line, reported
 from stages.models.wire.fault import Fault, Kind
 from stages.models.wire.gate import Gate, gate_of
 from stages.models.wire.patience import Patience, persist
 from stages.models.wire.secrets import Secret
+from stages.models.wire.usage import usage_of
 from stages.records.base import Status
 from stages.records.errors import UserError
+from stages.records.usage import Usage
 
 if TYPE_CHECKING:
     import ssl
@@ -93,6 +96,11 @@ class Endpoint:
         key = self.secret.variable
         return gate_of(self.base_url, key, self.concurrency, self.patience.clock)
 
+    @property
+    def billing(self) -> Billing:
+        """Calls are charged by the model's price, or, without a key, by what the server reports."""
+        return Billing(self.model, keyed=self.secret.variable is not None)
+
     async def client(self) -> "httpx2.AsyncClient":
         """The HTTP client of the running event loop, which closes it when it ends.
 
@@ -159,7 +167,12 @@ class Endpoint:
         """Make one try, outside of the gate; raises Fault where another may fare better."""
         response = await self._exchange(await self.client(), send)
         if response.is_success:
-            return read(response)
+            try:
+                return read(response)
+            except Exception:  # a reply that is of no use was charged all the same
+                charges.note(_usage_in(response))
+                raise
+        charges.note(_usage_in(response))
         raise self.exception(response.status_code, response, known=self.gate.good > 0)
 
     async def _exchange(self, client: "httpx2.AsyncClient", send: Send) -> "httpx2.Response":
@@ -249,6 +262,14 @@ class Endpoint:
             )
         tries = f" ({fault.tries} tries)" if fault.tries > 1 else ""
         return CallError(Status.API_ERROR, f"{fault.reason}{tries}")
+
+
+def _usage_in(response: "httpx2.Response") -> Usage:
+    """What a reply says that it used; nothing where it says nothing of tokens or cost."""
+    body = loaded(response.content)
+    used = usage_of(body) if isinstance(body, dict) else Usage()
+    told = (used.input_tokens, used.output_tokens, used.cost_usd)
+    return Usage() if told == (None, None, None) else used
 
 
 def loaded(text: str | bytes) -> Any:

@@ -1,0 +1,137 @@
+"""Prices per model, and what a call costs by them where its provider does not say.
+
+`conf/prices.yaml` is no part of `params.yaml`: a price changes no result, so it runs no stage but
+`report` again.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from stages.records.base import Record
+from stages.records.charge import Told
+from stages.records.errors import UserError
+from stages.records.usage import Usage
+
+MILLION = 1_000_000
+_DIGITS = 9
+
+
+class Price(Record):
+    """What a model costs, in US dollars. None: not charged by that, or not known."""
+
+    input: float | None = None
+    """Per million input tokens."""
+    output: float | None = None
+    """Per million output tokens, thinking included."""
+    image: float | None = None
+    """Per image that is made, its first megapixel included."""
+    input_megapixel: float | None = None
+    """Per megapixel of the image that is sent."""
+    output_megapixel: float | None = None
+    """Per megapixel of an image that is made, beyond the first."""
+
+    def cost(self, usage: Usage, megapixels: float = 1.0) -> float | None:
+        """The cost of a call; None where usage or price lack what it takes.
+
+        Parameters
+        ----------
+        usage : Usage
+            Tokens and images.
+        megapixels : float
+            Size of the image that was sent, and of the one that was made.
+        """
+        if self.image is not None and usage.images is not None:
+            each = self.image + (self.input_megapixel or 0.0) * megapixels
+            each += (self.output_megapixel or 0.0) * max(0.0, megapixels - 1)
+            return round(usage.images * each, _DIGITS)
+        if None in (self.input, self.output, usage.input_tokens, usage.output_tokens):
+            return None
+        tokens = (usage.input_tokens or 0) * (self.input or 0.0)
+        tokens += (usage.output_tokens or 0) * (self.output or 0.0)
+        return round(tokens / MILLION, _DIGITS)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What calls cost, as far as it is known."""
+
+    usd: float | None
+    """Sum of what is known; None where nothing is."""
+    estimated_usd: float = 0.0
+    """How much of it comes from the price table."""
+    unknown: int = 0
+    """Calls of unknown cost."""
+
+    @property
+    def told(self) -> Told:
+        """Where the number comes from, by its weakest part."""
+        if self.unknown:
+            return "unknown"
+        return "estimated" if self.estimated_usd else "reported"
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The price table: prices by model id."""
+
+    models: Mapping[str, Price] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, path: Path) -> "Prices":
+        """Read a price table; a file that is not there is an empty one, in which all is unknown."""
+        where = str(path)
+        try:
+            table = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return cls()
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            why = " ".join(str(error).split())
+            raise UserError(where, f"no YAML ({why})", "Mend it.") from None
+        models = table.get("models") if isinstance(table, dict) else None
+        if not isinstance(models, dict):
+            raise UserError(where, "holds no mapping `models`", "List prices by model id there.")
+        return cls({str(name): _price(where, str(name), row) for name, row in models.items()})
+
+    def of(self, asked: str, served: str | None = None) -> Price | None:
+        """The price of the model that answered, else of the one that was asked for."""
+        return self.models.get(served or "") or self.models.get(asked)
+
+    def with_live(self, live: Mapping[str, Price]) -> "Prices":
+        """Prices that an API gives now before those of the table."""
+        return Prices({**self.models, **live})
+
+    def cost(self, asked: str, usages: Iterable[Usage]) -> Cost:
+        """Sum what was reported, and by this table what was not."""
+        known, estimated, unknown = [], 0.0, 0
+        for usage in usages:
+            if usage.cost_usd is not None:
+                known.append(usage.cost_usd)
+                continue
+            price = self.of(asked, usage.served_model)
+            by_table = price.cost(usage) if price is not None else None
+            if by_table is None:
+                unknown += 1
+            else:
+                known.append(by_table)
+                estimated += by_table
+        total = round(math.fsum(known), _DIGITS) if known else None
+        return Cost(total, round(estimated, _DIGITS), unknown)
+
+
+def _price(where: str, name: str, row: Any) -> Price:
+    try:
+        price = Price.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(["models", name, *(str(part) for part in first["loc"])])
+        raise UserError(f"{where}: {key}", first["msg"].lower(), "Mend it.") from None
+    for key, value in price:
+        if value is not None and value < 0:
+            raise UserError(f"{where}: models.{name}.{key}", "is negative", "Mend it.")
+    return price
