@@ -10,6 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.models.local.checkpoints import (  # noqa: F401 - fixtures, for whoever asks for them
+    tiny_causal_lm,
+    tiny_llava,
+    tiny_qwen3_vl,
+)
+
 EVERYTHING = os.environ.get("EDCT_TESTS") == "all"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # A test marked so needs these packages; further ones are named by the mark: `local("diffusers")`.

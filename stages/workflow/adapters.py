@@ -15,6 +15,8 @@ _EXTRAS = {
     "pyarrow": "hf",
     "sam2": "sam2",
     "diffusers": "diffusers",
+    "peft": "finetune",
+    "bitsandbytes": "finetune",
 }
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from stages.models.chat.thinking import split_thinking
 from stages.models.protocol import CallError, Chat, Completion, Conversation, Turn
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.errors import one_line
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     import httpx2
 
 Json = dict[str, Any]
-_OPENED = re.compile(r"\s*<think>(.*?)</think>(.*)", re.DOTALL)
-_CLOSED = re.compile(r"(.*?)</think>(.*)", re.DOTALL)
 
 
 class OpenAICompatible(Remote, Chat):
@@ -165,7 +164,8 @@ class OpenAICompatible(Remote, Chat):
 
     def completion(self, reply: "Reply") -> Completion:
         """Text and thinking of a reply."""
-        text, tagged = self._split(_text(reply.message.get("content")))
+        said = _text(reply.message.get("content"))
+        text, tagged = split_thinking(said) if self.thinking_tags else (said, "")
         thinking = "\n\n".join(part for part in (_thinking(reply.message), tagged) if part)
         if not text.strip():
             finish = reply.choice.get("finish_reason")
@@ -207,17 +207,6 @@ class OpenAICompatible(Remote, Chat):
         name = re.sub(r"[^A-Za-z0-9_-]", "_", str(schema.get("title", "reply")))[:64]
         described = {"name": name, "strict": True, "schema": json.loads(json.dumps(schema))}
         return {"type": "json_schema", "json_schema": described}
-
-    def _split(self, text: str) -> tuple[str, str]:
-        """Text and thinking; a template may have opened the tag in the prompt already."""
-        if not self.thinking_tags:
-            return text, ""
-        found = _OPENED.fullmatch(text)
-        if found is None and "<think>" not in text:
-            found = _CLOSED.fullmatch(text)
-        if found is not None:
-            return found[2].strip(), found[1].strip()
-        return ("", text) if text.lstrip().startswith("<think>") else (text, "")
 
 
 class Reply(NamedTuple):

@@ -1,0 +1,105 @@
+"""Calls that wait together go together, and each gets its own result."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from stages.models.local.batching import Batcher
+
+
+class Model:
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.threads: set[int] = set()
+
+    def run(self, copy: int, items: Sequence[int]) -> Sequence[int | Exception]:
+        self.batches.append(list(items))
+        self.threads.add(threading.get_ident())
+        return [ValueError(str(n)) if n == 13 else 10 * n for n in items]
+
+
+def gather(batcher: Batcher[int, int], items: Sequence[int], keys: str = "") -> list[object]:
+    async def run() -> list[object]:
+        calls = (
+            batcher.submit(key, item)
+            for key, item in zip(keys or "k" * len(items), items, strict=True)
+        )
+        return list(await asyncio.gather(*calls, return_exceptions=True))
+
+    return asyncio.run(run())
+
+
+def test_results_come_back_to_their_calls_in_full_batches_in_order() -> None:
+    model = Model()
+    assert gather(Batcher(model.run, 4), range(10)) == [10 * n for n in range(10)]
+    assert model.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert len(model.threads) == 1
+    assert threading.get_ident() not in model.threads
+
+
+def test_only_calls_of_a_kind_share_a_batch() -> None:
+    model = Model()
+    assert gather(Batcher(model.run, 4), range(6), "ababab") == [10 * n for n in range(6)]
+    assert model.batches == [[0, 2, 4], [1, 3, 5]]
+
+
+def test_an_error_of_one_is_of_one_and_an_error_of_the_batch_is_of_all() -> None:
+    model = Model()
+    results = gather(Batcher(model.run, 4), [1, 13, 2])
+    assert [results[0], results[2]] == [10, 20]
+    assert isinstance(results[1], ValueError)
+
+    def broken(copy: int, items: Sequence[int]) -> Sequence[int | Exception]:
+        raise RuntimeError("all")
+
+    assert [str(error) for error in gather(Batcher(broken, 4), [1, 2])] == ["all", "all"]
+
+
+def test_it_serves_one_loop_after_another_and_ends_its_threads() -> None:
+    model = Model()
+    batcher = Batcher(model.run, 4)
+    assert gather(batcher, [1]) == [10]
+    assert gather(batcher, [2]) == [20]
+    for thread in threading.enumerate():
+        if thread.name.startswith("model "):
+            thread.join(timeout=2)
+            assert not thread.is_alive()
+
+
+def test_copies_work_at_the_same_time() -> None:
+    both = threading.Barrier(2, timeout=5)
+
+    def run(copy: int, items: Sequence[int]) -> Sequence[int | Exception]:
+        both.wait()
+        return [copy for _ in items]
+
+    assert sorted(gather(Batcher(run, 1, copies=2), [1, 2])) == [0, 1]  # type: ignore[type-var]
+
+
+def test_a_call_that_was_given_up_is_not_run() -> None:
+    model = Model()
+    first = threading.Event()
+
+    def run(copy: int, items: Sequence[int]) -> Sequence[int | Exception]:
+        first.wait(5)
+        return model.run(copy, items)
+
+    async def main() -> None:
+        batcher = Batcher(run, 1)
+        one = asyncio.ensure_future(batcher.submit("k", 1))
+        two = asyncio.ensure_future(batcher.submit("k", 2))
+        await asyncio.sleep(0.05)
+        two.cancel()
+        await asyncio.sleep(0)
+        first.set()
+        assert await one == 10
+
+    asyncio.run(main())
+    assert model.batches == [[1]]
+
+
+def test_an_empty_batch_is_an_error() -> None:
+    with pytest.raises(ValueError, match="batch_size is 0"):
+        Batcher(Model().run, 0)
