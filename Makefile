@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-all extras params check-params lint store-export store-import bench-export bench-replay clean
+.PHONY: help install preflight dry-run spending run test test-all extras params check-params lint store-export store-import bench-export bench-replay clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -14,6 +14,15 @@ run: $(VENV)/run.stamp  ## run the study of params.yaml, print its main table
 	@test -s dvc.lock || rm -f dvc.lock  # DVC leaves it empty when it is killed while writing
 	dvc repro
 	@python -m stages.reporting.summary reports
+
+preflight: $(VENV)/run.stamp  ## would every model answer? One small paid call a role (CALLS=0: none)
+	@python -m stages.workflow.preflight $(if $(filter 0,$(CALLS)),--no-calls)
+
+dry-run: $(VENV)/run.stamp  ## what the study would call and cost (LIVE=1: prices of the day)
+	@python -m stages.spending estimate $(if $(filter 1,$(LIVE)),--live)
+
+spending: $(VENV)/run.stamp  ## what was spent so far, by the ledger, failed calls included
+	@python -m stages.spending spent
 
 test: $(VENV)/dev.stamp check-params lint  ## install what the tests need and run all of them
 	python -m pytest -n 2 --dist loadfile $(PYTEST)

@@ -3,7 +3,8 @@
 Reads all of `params.yaml` and the prompts. Writes `data/plan/cells.json`, which every gathering
 stage loops over, and `data/plan/checked`, on which the chain of stages hangs. Folders of cells that
 are no longer in the study are removed from `data/` (DVC's cache keeps them), so that what a
-gathering stage depends on is this study and nothing else. It calls no model.
+gathering stage depends on is this study and nothing else. It calls no model, but asks servers
+whether they serve what the study wants, which costs nothing.
 """
 
 import json
@@ -17,7 +18,7 @@ from stages.benchmarks.protocol import Benchmark
 from stages.models.protocol import Adapter, Chat, Detector, Editor, Segmenter
 from stages.records.errors import UserError
 from stages.records.score import Cell
-from stages.workflow import adapters, cells, prompts, sections
+from stages.workflow import adapters, cells, preflight, prompts, sections
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.runner import main
@@ -38,6 +39,7 @@ def run(root: Path, params: Mapping[str, Any]) -> None:
     check_settings(params)
     check_adapters(params)
     check_prompts(root, params)
+    preflight.check(params)
     folders = Folders(root)
     sweep(folders, study, params["pair_names"])
     folders.plan.mkdir(parents=True, exist_ok=True)

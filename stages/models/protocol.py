@@ -7,15 +7,16 @@ values from YAML, imports what is heavy, and says which extra to install where t
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.models.pending import Pending
 from stages.models.picture import Picture
+from stages.models.prices import Price
 from stages.records.attempt import Box
 from stages.records.base import Status
 from stages.records.usage import Usage
@@ -38,6 +39,21 @@ class CallError(Exception):
     def __init__(self, status: Status, reason: str, usage: Usage | None = None) -> None:
         self.status, self.reason, self.usage = status, reason, usage or Usage()
         super().__init__(f"{status}: {reason}")
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at before a run."""
+
+    state: Literal["ok", "note", "wrong"]
+    """``wrong``: calls would fail. ``note``: they would not, and the user may want to know."""
+    what: str
+    """What was found, in one sentence without a full stop."""
+    remedy: str = ""
+    """What to do about it."""
+
+
+SEEING = frozenset({"target", "editor", "detector", "segmenter", "verifier"})
+"""Roles that are shown pictures."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +81,25 @@ class Adapter(ABC):
     @property
     def billing(self) -> Billing | None:
         """How calls are charged; None where nothing leaves this process."""
+        return None
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Find out, without a charge and without loading weights, whether calls would be answered.
+
+        Parameters
+        ----------
+        role : str
+            What the model is to be: a target must see, an editor must make pictures.
+
+        Returns
+        -------
+        sequence of Finding
+            Empty where there is nothing to ask: packages and values were checked when it was made.
+        """
+        return ()
+
+    async def price_now(self) -> Price | None:
+        """The price that the provider names at this moment; None where it names none."""
         return None
 
     @abstractmethod

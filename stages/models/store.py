@@ -54,15 +54,18 @@ class Stored:
     blobs: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def default_root(workspace: Path) -> Path:
-    """Where the store lies: EDCT_STORE, or `.store` in the main workspace.
+def main_workspace(workspace: Path) -> Path:
+    """The workspace that holds what all share: queued experiments of DVC run in copies of it under
+    `.dvc/tmp/exps`."""
+    main, inside, _ = str(workspace.resolve()).partition(f"{os.sep}.dvc{os.sep}tmp{os.sep}exps")
+    return Path(main) if inside else workspace
 
-    Queued experiments of DVC run in copies under `.dvc/tmp/exps`; they share the main store.
-    """
+
+def default_root(workspace: Path) -> Path:
+    """Where the store lies: EDCT_STORE, or `.store` in the main workspace."""
     if given := os.environ.get("EDCT_STORE"):
         return Path(given)
-    main, inside, _ = str(workspace.resolve()).partition(f"{os.sep}.dvc{os.sep}tmp{os.sep}exps")
-    return (Path(main) if inside else workspace) / ".store"
+    return main_workspace(workspace) / ".store"
 
 
 class Store:

@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from stages.models.chat.thinking import split_thinking
-from stages.models.protocol import CallError, Chat, Completion, Conversation, Turn
+from stages.models.prices import Price
+from stages.models.protocol import CallError, Chat, Completion, Conversation, Finding, Turn
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.errors import one_line
 from stages.models.wire.fault import Fault, Kind
 from stages.models.wire.parts import Encoding, data_url
+from stages.models.wire.preflight import of_listed, price_of
 from stages.models.wire.remote import Remote
 from stages.models.wire.sdk import client_of, send_by_sdk, silenced
 from stages.models.wire.seeds import seed_of
@@ -105,6 +107,7 @@ class OpenAICompatible(Remote, Chat):
             timeout_s=timeout_s,
             patience=patience,
             hint=gone(model, ends, successor),
+            ends=ends,
         )
         self.concurrency = concurrency
         self.sampling, self.extra_body = dict(sampling or {}), dict(extra_body or {})
@@ -129,6 +132,31 @@ class OpenAICompatible(Remote, Chat):
             "thinking_tags": self.thinking_tags,
             "allow_other_model": self.allow_other_model,
         }
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Whether the server lists the model, until when, and for what."""
+        pinned = self.extra_body.get("provider")
+        return await of_listed(
+            self.endpoint,
+            role,
+            served_as=self.served_as,
+            sent=self._sent(role),
+            strict=isinstance(pinned, Mapping) and pinned.get("require_parameters") is True,
+        )
+
+    async def price_now(self) -> Price | None:
+        """The price per token in the server's list."""
+        return await price_of(self.endpoint)
+
+    def _sent(self, role: str) -> set[str]:
+        """Parameters of a request, as OpenRouter names them."""
+        sent = set(self.sampling) | ({"seed"} if self.send_seed else set())
+        sent |= {"reasoning"} & set(self.extra_body)
+        if role in ("extractor", "judge", "verifier") and self.structured != "none":
+            sent.add(
+                "structured_outputs" if self.structured == "json_schema" else "response_format"
+            )
+        return sent
 
     async def complete(self, conversation: Conversation) -> Completion:
         """Continue the conversation; the reply is checked before anything is taken from it."""

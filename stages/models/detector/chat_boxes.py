@@ -4,14 +4,15 @@ Qwen3-VL gives ``bbox_2d`` in thousandths of the sides; Qwen2.5-VL in pixels of 
 was sent; Gemini gives ``box_2d`` in thousandths, vertical first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from stages.models import charges
 from stages.models.chat.openai_compatible import OpenAICompatible
 from stages.models.detector.boxes import Frame, read_boxes
 from stages.models.picture import Picture
-from stages.models.protocol import CallError, Conversation, Detection, Detector, Turn
+from stages.models.prices import Price
+from stages.models.protocol import CallError, Conversation, Detection, Detector, Finding, Turn
 from stages.models.wire.remote import Remote
 from stages.records.base import Status
 
@@ -81,6 +82,14 @@ class ChatBoxes(Remote, Detector):
             "overhang": self.overhang,
             "max_tokens": self.max_tokens,
         }
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """The chat model's."""
+        return await self.chat.preflight(role)
+
+    async def price_now(self) -> Price | None:
+        """The chat model's."""
+        return await self.chat.price_now()
 
     async def detect(self, picture: Picture, phrase: str) -> Detection:
         """Ask for boxes; what can't be read is unparsed, and is not asked for again."""

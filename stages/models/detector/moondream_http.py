@@ -67,6 +67,7 @@ class MoondreamHttp(Remote, Detector):
             timeout_s=timeout_s,
             patience=patience,
             hint=gone(model or "moondream", ends, successor),
+            ends=ends,
         )
 
     def identity(self) -> Mapping[str, Any]:

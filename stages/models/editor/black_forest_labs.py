@@ -6,7 +6,7 @@ for that task first. A task counts against the account's limit (24) until it end
 that long.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -16,10 +16,11 @@ from stages.models.chat.openai_compatible import gone
 from stages.models.editor import sizes
 from stages.models.pending import Pending, Ticket
 from stages.models.picture import Picture
-from stages.models.protocol import CallError, EditedImage, TaskEditor
+from stages.models.protocol import CallError, EditedImage, Finding, TaskEditor
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.errors import one_line
 from stages.models.wire.fault import Fault, Kind
+from stages.models.wire.listing import fetched
 from stages.models.wire.parts import Encoding, base64_of
 from stages.models.wire.remote import Remote
 from stages.models.wire.seeds import edit_seed
@@ -121,6 +122,7 @@ class BlackForestLabs(Remote, TaskEditor):
             timeout_s=timeout_s,
             patience=patience,
             hint=gone(model, ends, successor),
+            ends=ends,
         )
 
     def identity(self) -> Mapping[str, Any]:
@@ -133,6 +135,17 @@ class BlackForestLabs(Remote, TaskEditor):
             "size": [self.size, self.max_pixels],
             "images": [self.encoding.format, self.encoding.max_side],
         }
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Whether the key is accepted and has credits; the API lists no models."""
+        found = await fetched(self.endpoint, "/v1/credits", self._key)
+        if isinstance(found, Finding):
+            return [found]
+        if (credits := amount(found.get("credits"))) is None:
+            return [Finding("note", "the API tells no credits", "A call will tell.")]
+        what = f"{credits:g} credits (${credits * CREDIT_USD:.2f}) are left"
+        state: Literal["ok", "wrong"] = "ok" if credits > 0 else "wrong"
+        return [Finding(state, what, "" if credits > 0 else "Add credits.")]
 
     async def edit_task(
         self, picture: Picture, instruction: str, *, seed: int, attempt: int, pending: Pending

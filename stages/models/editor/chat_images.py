@@ -6,7 +6,8 @@ from typing import Any
 from stages.models import charges
 from stages.models.chat.openai_compatible import OpenAICompatible, Reply
 from stages.models.picture import Picture
-from stages.models.protocol import CallError, Conversation, EditedImage, Editor, Turn
+from stages.models.prices import Price
+from stages.models.protocol import CallError, Conversation, EditedImage, Editor, Finding, Turn
 from stages.models.wire.errors import one_line
 from stages.models.wire.parts import bytes_of
 from stages.models.wire.remote import Remote
@@ -47,6 +48,14 @@ class ChatImages(Remote, Editor):
     def identity(self) -> Mapping[str, Any]:
         """The chat model's, and the limit."""
         return {**self.chat.identity(), "api": "chat images", "max_tokens": self.max_tokens}
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """The chat model's."""
+        return await self.chat.preflight(role)
+
+    async def price_now(self) -> Price | None:
+        """The chat model's."""
+        return await self.chat.price_now()
 
     async def edit(
         self, picture: Picture, instruction: str, *, seed: int, attempt: int

@@ -3,16 +3,17 @@
 There is no seed: a second attempt sends the same request and differs because the model samples.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from stages.models.chat.openai_compatible import gone
 from stages.models.editor import sizes
 from stages.models.editor.openrouter_images import first_image
 from stages.models.picture import Picture
-from stages.models.protocol import EditedImage, Editor
+from stages.models.protocol import EditedImage, Editor, Finding
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.parts import Encoding
+from stages.models.wire.preflight import of_listed
 from stages.models.wire.remote import Remote
 from stages.models.wire.sdk import client_of, send_by_sdk, silenced
 from stages.models.wire.usage import usage_of
@@ -74,6 +75,7 @@ class OpenAIImages(Remote, Editor):
             timeout_s=timeout_s,
             patience=patience,
             hint=gone(model, ends, successor),
+            ends=ends,
         )
 
     def identity(self) -> Mapping[str, Any]:
@@ -87,6 +89,10 @@ class OpenAIImages(Remote, Editor):
             "size": [self.size, self.min_pixels, self.max_pixels],
             "images": [self.encoding.format, self.encoding.max_side],
         }
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Whether the server lists the model."""
+        return await of_listed(self.endpoint, role, path="/models")
 
     async def edit(
         self, picture: Picture, instruction: str, *, seed: int, attempt: int

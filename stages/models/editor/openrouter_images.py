@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from stages.models.chat.openai_compatible import gone
 from stages.models.editor import sizes
 from stages.models.picture import Picture
-from stages.models.protocol import CallError, EditedImage, Editor
+from stages.models.protocol import CallError, EditedImage, Editor, Finding
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.parts import Encoding, bytes_of, data_url
+from stages.models.wire.preflight import of_listed
 from stages.models.wire.remote import Remote
 from stages.models.wire.seeds import edit_seed
 from stages.models.wire.served import check_served
@@ -77,6 +78,7 @@ class OpenRouterImages(Remote, Editor):
             timeout_s=timeout_s,
             patience=patience,
             hint=gone(model, ends, successor),
+            ends=ends,
         )
 
     def identity(self) -> Mapping[str, Any]:
@@ -92,6 +94,10 @@ class OpenRouterImages(Remote, Editor):
             "images": [self.encoding.format, self.encoding.max_side],
             "allow_other_model": self.allow_other_model,
         }
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Whether the server lists the model."""
+        return await of_listed(self.endpoint, role, path="/images/models")
 
     async def edit(
         self, picture: Picture, instruction: str, *, seed: int, attempt: int

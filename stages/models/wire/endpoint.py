@@ -52,6 +52,8 @@ class Endpoint:
         Values of `Patience`.
     hint : str
         What to do where the model is gone.
+    ends : str or None
+        Date on which the model ends there, if one is known.
 
     Raises
     ------
@@ -72,12 +74,13 @@ class Endpoint:
         timeout_s: float,
         patience: Mapping[str, Any] | None = None,
         hint: str = "",
+        ends: str | None = None,
     ) -> None:
         import httpx2
 
         self._httpx = httpx2
         self.base_url = checked_url(base_url, f"{provider}: base_url")
-        self.provider, self.model = provider, model
+        self.provider, self.model, self.ends = provider, model, ends
         self.secret = Secret(api_key_env, provider)
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; it must be at least 1")
@@ -165,7 +168,7 @@ class Endpoint:
 
     async def once(self, send: Send, read: Callable[["httpx2.Response"], T]) -> T:
         """Make one try, outside of the gate; raises Fault where another may fare better."""
-        response = await self._exchange(await self.client(), send)
+        response = await self.exchange(await self.client(), send)
         if response.is_success:
             try:
                 return read(response)
@@ -175,7 +178,8 @@ class Endpoint:
         charges.note(_usage_in(response))
         raise self.exception(response.status_code, response, known=self.gate.good > 0)
 
-    async def _exchange(self, client: "httpx2.AsyncClient", send: Send) -> "httpx2.Response":
+    async def exchange(self, client: "httpx2.AsyncClient", send: Send) -> "httpx2.Response":
+        """Send one request; raises Fault where no response comes, UserError for no address."""
         httpx2 = self._httpx
         reason, kind = "", Kind.UNKNOWN
         try:

@@ -1,7 +1,10 @@
 """What every adapter over HTTP has in common as an adapter."""
 
-from stages.models.protocol import Adapter, Billing
+from collections.abc import Sequence
+
+from stages.models.protocol import Adapter, Billing, Finding
 from stages.models.wire.endpoint import Endpoint
+from stages.models.wire.preflight import reached
 
 
 class Remote(Adapter):
@@ -13,3 +16,7 @@ class Remote(Adapter):
     def billing(self) -> Billing | None:
         """The endpoint's."""
         return self.endpoint.billing
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Whether the server is there; adapters whose API can tell more ask for more."""
+        return await reached(self.endpoint)

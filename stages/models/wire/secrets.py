@@ -1,10 +1,30 @@
-"""Keys: read from the environment, shown nowhere."""
+"""Keys: read from the environment, or from a file `.env` that git ignores, and shown nowhere."""
 
 import os
+from pathlib import Path
 
+from stages.models.store import main_workspace
 from stages.records.errors import UserError
 
 MASK = "[key]"
+
+
+def looked_up(variable: str) -> str:
+    """The value of a variable: the environment's, else the one in `.env`, else empty."""
+    if given := os.environ.get(variable, "").strip():
+        return given
+    try:
+        text = (main_workspace(Path()) / ".env").read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = ""
+    for line in text.splitlines():
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if equals and name.strip() == variable:
+            value = value.strip()
+            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+            found = value[1:-1] if quoted else value
+    return found
 
 
 class Secret:
@@ -25,12 +45,13 @@ class Secret:
 
     def __init__(self, variable: str | None, provider: str) -> None:
         self.variable, self.provider = variable, provider
-        self._value = os.environ.get(variable, "").strip() if variable else ""
+        self._value = looked_up(variable) if variable else ""
         if variable and not self._value and os.environ.get("EDCT_REPLAY", "0") != "1":
             raise UserError(
                 f"environment variable {variable}",
                 f"is not set, and {provider} needs a key",
-                f"`export {variable}=…`, or answer from the store alone with EDCT_REPLAY=1.",
+                f"`export {variable}=…` or put {variable}=… into `.env`, or answer from the store "
+                "alone with EDCT_REPLAY=1.",
             )
 
     @property
