@@ -93,7 +93,10 @@ async def look(params: Mapping[str, Any], account: Account | None = None) -> lis
     ]
     rows += [Row(part, found) for part, found in made if isinstance(found, Finding)]
     for part, model, answer in asked:
-        findings = list(await answer)
+        try:
+            findings = list(await answer)
+        except UserError as error:
+            findings = [Finding("wrong", f"{error.where}: {error.what}", error.remedy)]
         if not findings and model.billing is None:
             findings = [Finding("ok", "runs in this process")]
         wrong = any(finding.state == "wrong" for finding in findings)

@@ -12,6 +12,8 @@ import pytest
 
 from stages.models.account import Account, Budget
 from stages.models.ledger import Ledger
+from stages.models.local.checkpoint import Checkpoint
+from stages.models.local.presence import presence
 from stages.models.store import Store
 from stages.models.wire.secrets import Secret
 from stages.records.errors import UserError
@@ -274,3 +276,17 @@ def test_the_command_fails_where_calls_would(
     assert "wrong  target     seen" in shown
     server.route = route(server, listed())
     assert preflight.main(["--no-calls"]) == 0
+
+
+def test_weights_that_are_not_here_are_a_note_or_wrong_where_nothing_may_be_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, away = Checkpoint(str(tmp_path)), Checkpoint("maker/name", "0" * 40)
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr(Checkpoint, "on_disk", lambda self: tmp_path if self is here else None)
+    assert [finding.state for finding in presence(here)] == ["ok"]
+    monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    assert [finding.state for finding in presence(away)] == ["note"]
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert [finding.state for finding in presence(away)] == ["wrong"]

@@ -20,6 +20,7 @@ from stages.models.local.checkpoint import Checkpoint, folder_digest
 from stages.models.local.faults import explained, installed, release_of, within_memory
 from stages.models.local.loading import once, pretrained
 from stages.models.local.placement import Placement
+from stages.models.local.presence import presence
 from stages.models.local.sampling import Generation
 from stages.models.local.templates import Form, checked_variables, form_of
 from stages.models.protocol import CallError, Chat, Completion, Conversation, Turn
@@ -135,6 +136,10 @@ class TransformersChat(Chat):
     def identity(self) -> Mapping[str, Any]:
         """Everything that shapes a reply. The device and the batch size are taken not to."""
         return self._identity
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Whether the weights are on this disk; they are not loaded."""
+        return presence(self.checkpoint)
 
     async def complete(self, conversation: Conversation) -> Completion:
         """Continue the conversation, in a batch with others that wait and are of its kind."""
