@@ -23,7 +23,7 @@ from stages.models.local.placement import Placement
 from stages.models.local.presence import presence
 from stages.models.local.sampling import Generation
 from stages.models.local.templates import Form, checked_variables, form_of
-from stages.models.protocol import CallError, Chat, Completion, Conversation, Turn
+from stages.models.protocol import CallError, Chat, Completion, Conversation, Finding, Turn
 from stages.models.wire.seeds import seed_of
 from stages.records.base import Status
 from stages.records.errors import UserError
