@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stages.models.acceptance import Acceptance
 from stages.models.picture import Picture
 from stages.models.prompt import Prompt
 from stages.models.protocol import CallError, Editor
-from stages.models.verification import Grounding, Verifier
+from stages.models.verification import Grounding
 from stages.records import jsonl
 from stages.records.attempt import Attempt
 from stages.records.base import Status
@@ -30,10 +31,10 @@ from stages.workflow.runner import main
 
 @dataclass(frozen=True)
 class Studio:
-    """What makes and checks edits: the editor, the gate, and the rules of the chain."""
+    """What makes and checks edits: the editor, who accepts, and the rules of the chain."""
 
     editor: Editor
-    verifier: Verifier
+    acceptance: Acceptance
     prompt: Prompt
     chain: sections.Chain
     seed: int
@@ -66,13 +67,13 @@ class Studio:
     ) -> tuple[Attempt, Picture | None]:
         """Make one edit and verify it; what went wrong is on the row."""
         row = blank.model_copy(update={"attempt": number, "source": source.sha256})
-        calls, verifier = self.verifier.calls, self.verifier
+        calls, gate = self.acceptance.calls, self.acceptance.gate
         try:
             # Where the object is to be seen before the edit, an object that can't be found
             # spares the price of the edit.
             grounding = None
             if step.edit_type != "add":
-                grounding = await verifier.ground(source, step.target_object)
+                grounding = await gate.ground(source, step.target_object)
                 row = self._grounded(row, grounding)
             returned = await calls.edit(
                 self.editor, source, row.instruction, seed=self.seed, attempt=number
@@ -85,20 +86,18 @@ class Studio:
                     "calls": (*row.calls, returned.note),
                 }
             )
-            edited = verifier.fit(returned.value, source)
+            edited = gate.fit(returned.value, source)
             if edited is None:
                 reason = f"{width}×{height} has another aspect ratio than the source"
                 return _ended(row, Status.SIZE_MISMATCH, reason), None
             row = row.model_copy(update={"edited": edited.save(self.images)})
             if grounding is None:
-                grounding = await verifier.ground(edited, step.target_object)
+                grounding = await gate.ground(edited, step.target_object)
                 row = self._grounded(row, grounding)
-            verdict = await verifier.judge(source, edited, grounding)
+            row = await self.acceptance.settle(row, source, edited, grounding, self.images)
         except CallError as error:
             return _ended(row, error.status, error.reason), None
-        verdict.delta.save(self.images)
-        row = row.model_copy(update={"measurement": verdict.measurement})
-        return _ended(row, verdict.status, verdict.reason), edited
+        return row, edited
 
     def _grounded(self, row: Attempt, grounding: Grounding) -> Attempt:
         return row.model_copy(
@@ -142,10 +141,10 @@ def run(
     limits = parameters.section(params, "limits", sections.Limits)
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
     chains = jsonl.read(folders.instructions(cell) / "instructions.jsonl", InstructionChain)
-    verifier = cast.verifier(root, params)
+    acceptance = cast.acceptance(root, params, cell.seed)
     studio = Studio(
         adapters.build(params, f"editors.{editor}", Editor),
-        verifier,
+        acceptance,
         prompts.load(root, params, "edit"),
         parameters.section(params, "chain", sections.Chain),
         cell.seed,
@@ -161,8 +160,11 @@ def run(
     made = asyncio.run(for_each(chains, make, at_once=2 * studio.editor.concurrency, label=where))
     attempts = [row for rows in made for row in rows]
     outcome = tally.check(where, (row.status for row in attempts), limits.max_failed_share)
+    looks = [row.inspection.status for row in attempts if row.inspection]
+    looked = tally.check(f"{where} (verifier)", looks, limits.max_failed_share)
     jsonl.write(folders.edit(cell) / "attempts.jsonl", attempts)
-    print(f"{where}: {outcome}; {verifier.calls.summary()}")
+    outcome += f"; verifier {looked}" if looks else ""
+    print(f"{where}: {outcome}; {acceptance.calls.summary()}")
 
 
 if __name__ == "__main__":

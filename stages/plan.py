@@ -65,6 +65,8 @@ def check_adapters(params: Mapping[str, Any]) -> None:
             _try(params, key, kind)
     _try(params, "detector", Detector)
     _try(params, "segmenter", Segmenter)
+    if params.get("verifier") is not None:
+        _try(params, "verifier", Chat)
     for name in params.get("benchmarks") or {}:
         key = f"benchmarks.{name}"
         adapters.build(params, key, Benchmark)

@@ -13,7 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stages.analysis import agreement, attrition, comparisons, estimates, people, thresholds
+from stages.analysis import (
+    agreement,
+    attrition,
+    comparisons,
+    estimates,
+    people,
+    thresholds,
+    verification,
+)
 from stages.analysis.fates import Trail, follow
 from stages.analysis.measures import Resampling
 from stages.records import jsonl
@@ -79,6 +87,7 @@ def findings(
         "sensitivity": thresholds.sweep(rows, trails, gate, valid, settings.confidence),
         "judges": agreement.between_judges(trails, resampling),
         "judge_scores": agreement.over_judges(rows, resampling),
+        "verifier": verification.gate_and_verifier(trails, resampling),
         "people": people.agreement_with_people(labels, rows, resampling),
         "gate": people.gate_validity(labels, resampling),
         "corrected": people.correct(labels, rows, resampling),
@@ -98,6 +107,7 @@ def run(root: Path, params: Mapping[str, Any]) -> None:
         (used.tau_in, used.tau_out),
         chain.max_attempts,
         chain.on_rejection,
+        used.with_verifier,
     )
     listing = json.loads((folders.plan / "cells.json").read_text(encoding="utf-8"))
     trails = read_trails(folders, [Cell.model_validate(row) for row in listing])

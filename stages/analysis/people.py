@@ -15,6 +15,7 @@ from stages.analysis.agreement import Ratings, agree
 from stages.analysis.estimates import by_cell
 from stages.analysis.fates import Trail
 from stages.analysis.measures import Resampling, measured, rounded
+from stages.analysis.verification import says
 from stages.records.annotation import Annotation, Key
 from stages.records.attempt import Attempt
 from stages.records.base import Status
@@ -163,13 +164,14 @@ def _said(label: Label | None, what: str) -> float:
 
 
 def gate_validity(labels: Labels, resampling: Resampling) -> Iterator[AgreementRow]:
-    """On whether an edit is valid: the gate with each annotator, and annotators together.
+    """On whether an edit is valid: gate and verifier with each annotator; annotators together.
 
     Rejected attempts count as accepted ones do. ``cant_tell`` is missing.
     """
     people = labels.annotators
     said: dict[tuple[Key, int], dict[str, float]] = {_shown(label): {} for label in labels.rows}
-    gate = {_shown(label): float(label.attempt.status is Status.OK) for label in labels.rows}
+    gate = {_shown(label): float(label.attempt.gate is Status.OK) for label in labels.rows}
+    verified = {_shown(label): says("verifier", label.attempt) for label in labels.rows}
     for label in labels.rows:
         if label.annotation.valid in ("yes", "no"):
             said[_shown(label)][label.annotation.annotator] = float(label.annotation.valid == "yes")
@@ -178,10 +180,15 @@ def gate_validity(labels: Labels, resampling: Resampling) -> Iterator[AgreementR
     human = np.array([[said[u].get(p, np.nan) for p in people] for u in units])
     human = human.reshape(len(units), len(people))
     verdict = np.array([gate[unit] for unit in units])
+    looked = np.array([verified[unit] for unit in units], dtype=np.float64)
     for i, person in enumerate(people):
         table = np.column_stack([verdict, human[:, i]])
         ratings = Ratings("edit_validity", Part(), ("gate", person), table, samples)
         yield agree(ratings, f"gate_vs_human_{i + 1}", resampling)
+        if not np.isnan(looked).all():
+            table = np.column_stack([looked, human[:, i]])
+            ratings = Ratings("edit_validity", Part(), ("verifier", person), table, samples)
+            yield agree(ratings, f"verifier_vs_human_{i + 1}", resampling)
     for raters, name, columns in _among(people):
         ratings = Ratings("edit_validity", Part(), raters, human[:, columns], samples)
         yield agree(ratings, name, resampling)

@@ -8,7 +8,7 @@ import numpy as np
 from stages.analysis.estimates import by_cell
 from stages.analysis.fates import Trail
 from stages.analysis.measures import measured, rounded
-from stages.records.attempt import Attempt
+from stages.records.attempt import Attempt, Mode
 from stages.records.base import Status
 from stages.records.finding import SensitivityRow
 from stages.records.score import Cell, Intervention
@@ -27,6 +27,8 @@ class Gate(NamedTuple):
     """The thresholds of the run; they are on the grid whether or not it names them."""
     max_attempts: int
     on_rejection: Literal["stop", "skip"]
+    with_verifier: Mode = "report_only"
+    """What a verifier's word does; it stands, whatever the thresholds."""
 
 
 def sweep(
@@ -50,8 +52,8 @@ def sweep(
                     [a.sample_id for a in made],
                     [a.position for a in made],
                     [a.attempt for a in made],
-                    [_share(a, "r_in", warped) for a in made],
-                    [_share(a, "r_out", warped) for a in made],
+                    [_share(a, "r_in", warped, gate.with_verifier) for a in made],
+                    [_share(a, "r_out", warped, gate.with_verifier) for a in made],
                     [a.status is Status.OK for a in made],
                     [_score(a, score) for a in made],
                 ),
@@ -81,9 +83,14 @@ def sweep(
                 )
 
 
-def _share(attempt: Attempt, name: str, warped: bool) -> float:
+def _share(attempt: Attempt, name: str, warped: bool, mode: Mode) -> float:
+    """A measured share; where the verifier's word decides, one that no threshold overrules."""
     if attempt.measurement is None:
         return np.nan
+    if attempt.inspection is not None:
+        accepted = bool(attempt.inspection.accepted)
+        if (mode, accepted) in (("and", False), ("or", True)):
+            return 2.0 if accepted == (name == "r_in") else -1.0
     value = getattr(attempt.measurement, name if warped else f"{name}_unwarped")
     return np.nan if value is None else float(value)
 

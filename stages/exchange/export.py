@@ -45,7 +45,7 @@ from stages.workflow import cells, prompts
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 
-_ROLES = ("target", "extractor", "editor", "detector", "segmenter", "judge")
+_ROLES = ("target", "extractor", "editor", "detector", "segmenter", "verifier", "judge")
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,7 @@ def write_study(root: Path, folder: Path, name: str) -> Path:
             *({f"override /{axis}": []} for axis, _ in _AXES.values()),
             {"override /detector": "edct_bench"},
             {"override /segmenter": "edct_bench"},
+            {"override /verifier": "edct_bench" if _is_verified(artefact.provenance) else "none"},
             {"override /pairs": []},
         ],
         "study": name,
@@ -153,6 +154,11 @@ def _models(made: Provenance, folder: str) -> dict[str, Any]:
         },
         "seeds": [int(seed) for seed in made.names("seed")],
     }
+
+
+def _is_verified(made: Provenance) -> bool:
+    """Whether a verifier took part; runs before there were any don't say so."""
+    return made.params.get("verifier") is not None
 
 
 def _sections(artefact: Artefact) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-VERDICT_KEYS = frozenset({"tau_in", "tau_out"})
+VERDICT_KEYS = frozenset({"tau_in", "tau_out", "with_verifier"})
 """Keys of the ``verify`` section that judge a measurement and do not change it."""
 
 

@@ -1,4 +1,4 @@
-"""How models are talked to: a target in two turns, an extractor or a judge in one.
+"""How models are talked to: a target in two turns, any other in one.
 
 Baseline and re-query hold the same conversation with the target; only the image differs. A
 re-query is a new one: the target never sees its earlier words, nor what was edited.
@@ -73,14 +73,14 @@ class Interviewer:
 
 @dataclass(frozen=True)
 class Clerk:
-    """A text model that is asked one thing at a time and replies in JSON.
+    """A model that is asked one thing at a time and replies in JSON.
 
     Parameters
     ----------
     calls : Calls
         The way to the model.
     role : str
-        ``extractor`` or ``judge``.
+        ``extractor``, ``verifier`` or ``judge``.
     model : Chat
         The model.
     repair : Prompt
@@ -104,10 +104,14 @@ class Clerk:
         max_tokens: int,
         replicate: int = 0,
         sample: str | None = None,
+        pictures: tuple[Picture, ...] = (),
     ) -> Answered[ChatReply[T]]:
-        """Ask, and read the reply; raise CallError where there is none that can be read."""
+        """Ask, and read the reply; raise CallError where there is none that can be read.
+
+        Pictures are shown in their order.
+        """
         conversation = Conversation(
-            (Turn("user", text),),
+            (Turn("user", text, pictures),),
             max_tokens=max_tokens,
             seed=self.seed,
             replicate=replicate,

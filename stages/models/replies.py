@@ -1,4 +1,4 @@
-"""Replies of extractors and judges: from text to typed values, or a reason why not.
+"""Replies of extractors, verifiers and judges: from text to typed values, or a reason why not.
 
 A reply may have prose, thinking aloud or fences around its JSON, and commas too many in it. The
 last object counts, since models quote, try and then settle; where the last one is broken or cut
@@ -51,6 +51,14 @@ class Grade(NamedTuple):
     reason: str
 
 
+class Look(NamedTuple):
+    """What a verifier saw in an image and its edit."""
+
+    change_present: bool
+    rest_unchanged: bool
+    reason: str
+
+
 EDIT_TYPES: tuple[EditType, ...] = get_args(EditType)
 MAX_TARGET_LENGTH = 80
 """Characters of a noun phrase that a detector can still be asked for."""
@@ -67,6 +75,7 @@ def _object(title: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _TEXT = {"type": "string"}
+_BOOLEAN = {"type": "boolean"}
 _BINARY = {"type": "integer", "enum": [0, 1]}
 
 CONCEPTS_SCHEMA: Mapping[str, Any] = _object(
@@ -98,6 +107,10 @@ VERDICT_SCHEMA: Mapping[str, Any] = _object(
 )
 GRADE_SCHEMA: Mapping[str, Any] = _object(
     "grade", {"reason": _TEXT, "grade": {"type": "integer", "enum": [1, 2, 3, 4, 5]}}
+)
+LOOK_SCHEMA: Mapping[str, Any] = _object(
+    "look",
+    {"reason": _TEXT, "change_present": _BOOLEAN, "rest_unchanged": _BOOLEAN},
 )
 
 
@@ -155,6 +168,13 @@ def read_grade(text: str, judged: Sequence[str] = ()) -> Grade:
     return Grade(_integer(found, "grade", (1, 2, 3, 4, 5)), _string(found, "reason"))
 
 
+def read_look(text: str) -> Look:
+    """Read what a verifier saw; only ``true`` and ``false`` are read, and both must be there."""
+    found = _last_object(text)
+    present, unchanged = (_boolean(found, key) for key in ("change_present", "rest_unchanged"))
+    return Look(present, unchanged, _string(found, "reason"))
+
+
 # --- fields --------------------------------------------------------------------------------------
 
 
@@ -183,6 +203,13 @@ def _integer(found: Mapping[str, Any], key: str, allowed: tuple[int, ...]) -> in
     if type(value) is int and value in allowed:
         return value
     raise Unparsed(f'"{key}" must be one of {", ".join(map(str, allowed))}')
+
+
+def _boolean(found: Mapping[str, Any], key: str) -> bool:
+    value = found.get(key)
+    if not isinstance(value, bool):
+        raise Unparsed(f'"{key}" must be true or false')
+    return value
 
 
 def _folded(text: str) -> str:

@@ -44,7 +44,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Verifier:
+class Gate:
     """The gate.
 
     Parameters

@@ -1,8 +1,13 @@
 """One attempt at an edit, accepted or not, with all that verification measured."""
 
+from typing import Literal
+
 from stages.records.base import Record, Status
 from stages.records.instruction import EditType
 from stages.records.usage import CallNote
+
+Mode = Literal["report_only", "and", "or"]
+"""What a verifier's word does: nothing; an edit needs it besides the gate's; or it is enough."""
 
 
 class Box(Record):
@@ -43,6 +48,25 @@ class Measurement(Record):
     """SHA-256 of the PNG of the change map (255 where changed); None where none was kept."""
 
 
+class Inspection(Record):
+    """What the verifier, shown an image and its edit, said of one attempt."""
+
+    status: Status
+    """Ok: it gave a usable reply. Otherwise why there is none."""
+    reason: str | None = None
+    """Why not, where the status is not ok."""
+    change_present: bool | None = None
+    """Whether it sees the change that was asked for; None unless status is ok."""
+    rest_unchanged: bool | None = None
+    """Whether it sees that nothing else of note changed; None unless status is ok."""
+    accepted: bool | None = None
+    """Both of them; None unless status is ok."""
+    words: str | None = None
+    """The verifier's own words."""
+    gate: Status
+    """What the gate alone made of the attempt: ok, or why it rejected it."""
+
+
 class Attempt(Record):
     """One attempt at one step of a chain."""
 
@@ -76,5 +100,12 @@ class Attempt(Record):
     """SHA-256 of the PNG of the dilated mask (255 inside); None where there is none."""
     measurement: Measurement | None = None
     """What was measured; None where it did not come to that."""
+    inspection: Inspection | None = None
+    """What the verifier said; None where there is none, or where nothing could be measured."""
     calls: tuple[CallNote, ...] = ()
-    """The calls behind this row."""
+    """The calls behind this row; a verifier's is the one with that role."""
+
+    @property
+    def gate(self) -> Status:
+        """What the gate alone made of the attempt, whatever a verifier said."""
+        return self.inspection.gate if self.inspection else self.status

@@ -25,5 +25,8 @@ class Status(StrEnum):
     INSIDE_UNCHANGED = "inside_unchanged"  # r_in is not above tau_in
     OUTSIDE_CHANGED = "outside_changed"  # r_out is not below tau_out
     SIZE_MISMATCH = "size_mismatch"  # the editor returned another aspect ratio
+    CHANGE_ABSENT = "change_absent"  # the verifier does not see the change that was asked for
+    REST_CHANGED = "rest_changed"  # the verifier sees the change, and another one besides
+    UNVERIFIED = "unverified"  # the verifier, whose word was needed, gave no usable reply
     MASK_TOO_LARGE = "mask_too_large"  # the mask leaves no outside, so r_out is undefined
     NOT_REACHED = "not_reached"  # an earlier step of the chain, or an earlier stage, failed

@@ -40,7 +40,8 @@ class CallNote(Record):
     """The trace of one model call on a record: which stored reply it rests on."""
 
     role: str
-    """The role that was called: target, extractor, editor, detector, segmenter or judge."""
+    """The role that was called: target, extractor, editor, detector, segmenter, verifier or
+    judge."""
     key: str
     """Key of the reply in the response store (SHA-256 of the canonical request)."""
     usage: Usage

@@ -1,5 +1,7 @@
 """Tables of raters: do judges agree, what do they say together, and what do people make of it."""
 
+from collections.abc import Sequence
+
 from stages.records.finding import AgreementRow
 from stages.reporting.finding_tables import cell_name, made, p_column, part_label
 from stages.reporting.notes import how_made
@@ -11,6 +13,29 @@ from stages.reporting.words import METRICS
 
 def judges(study: Study) -> Table | None:
     """Agreement of judges, and of replies of one judge."""
+    return _raters(
+        study,
+        study.findings.judges,
+        "judges",
+        "Agreement of judges, or of replies of one judge: share identical in per cent (Wilson "
+        "interval; bootstrap over samples), Cohen's κ of two (quadratic weights for grades), "
+        "Krippendorff's α (nominal; ordinal for grades), and who said what (first→second).",
+    )
+
+
+def gate_and_verifier(study: Study) -> Table | None:
+    """Agreement of gate and verifier on the attempts that both were asked about."""
+    return _raters(
+        study,
+        study.findings.verifier,
+        "gate_verifier",
+        "Gate and verifier on the same attempts, 1 accepted and 0 rejected: share identical in "
+        "per cent (Wilson interval; bootstrap over samples), Cohen's κ, Krippendorff's α, and who "
+        "said what (gate→verifier). Missing: the verifier gave no usable reply.",
+    )
+
+
+def _raters(study: Study, found: Sequence[AgreementRow], name: str, caption: str) -> Table | None:
     rows: list[tuple[Value, ...]] = [
         (
             row.comparison,
@@ -27,13 +52,11 @@ def judges(study: Study) -> Table | None:
             row.n_missing,
             confusion(row),
         )
-        for row in study.findings.judges
+        for row in found
     ]
     return made(
-        "judges",
-        "Agreement of judges, or of replies of one judge: share identical in per cent (Wilson "
-        "interval; bootstrap over samples), Cohen's κ of two (quadratic weights for grades), "
-        "Krippendorff's α (nominal; ordinal for grades), and who said what (first→second).",
+        name,
+        caption,
         (
             Column("comparison", "Between"),
             Column("part", "Within"),
@@ -50,9 +73,7 @@ def judges(study: Study) -> Table | None:
             Column("confusion", "Confusion", wrap=True),
         ),
         rows,
-        how_made(
-            m for r in study.findings.judges for m in (r.share, r.clustered, r.kappa, r.alpha)
-        ),
+        how_made(m for r in found for m in (r.share, r.clustered, r.kappa, r.alpha)),
     )
 
 

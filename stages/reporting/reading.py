@@ -43,6 +43,7 @@ from stages.reporting.capability import OtherScore, read_scores
 from stages.reporting.study import (
     CellRecords,
     Findings,
+    LabelAgreement,
     PairStudy,
     Pixels,
     Published,
@@ -133,6 +134,7 @@ def read_pairs(name: str, folder: Path) -> PairStudy:
         low=agreement["low"],
         high=agreement["high"],
         labels={row["id"]: row["valid"] for row in agreement["rows"] if row["valid"] is not None},
+        raters={rater: LabelAgreement(**said) for rater, said in agreement["raters"].items()},
     )
 
 
@@ -201,6 +203,7 @@ def read_findings(folder: Path) -> Findings:
         sensitivity=rows("sensitivity", SensitivityRow),
         judges=rows("judges", AgreementRow),
         judge_scores=rows("judge_scores", JudgeScore),
+        verifier=rows("verifier", AgreementRow),
         people=rows("people", AgreementRow),
         gate=rows("gate", AgreementRow),
         corrected=rows("corrected", CorrectedRow),

@@ -58,6 +58,21 @@ class CellRecords:
 
 
 @dataclass(frozen=True)
+class LabelAgreement:
+    """How often a rater of edits says what their labels say."""
+
+    agree: int
+    n: int
+    """Labelled pairs that count."""
+    missing: int
+    """Labelled pairs on which the rater says nothing."""
+    low: float | None
+    """Lower end of the 95 % Wilson interval of the agreement; None without n."""
+    high: float | None
+    """Upper end."""
+
+
+@dataclass(frozen=True)
 class PairStudy:
     """A study of pairs made elsewhere: verification alone, laid beside labels."""
 
@@ -74,6 +89,8 @@ class PairStudy:
     """Upper end."""
     labels: Mapping[str, str]
     """Whether the edit is valid, by pair, as the label says (yes, no, …)."""
+    raters: Mapping[str, LabelAgreement] = field(default_factory=dict)
+    """The same of the verifier, and of gate and verifier together; empty without a verifier."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +147,7 @@ class Findings:
     sensitivity: tuple[SensitivityRow, ...] = ()
     judges: tuple[AgreementRow, ...] = ()
     judge_scores: tuple[JudgeScore, ...] = ()
+    verifier: tuple[AgreementRow, ...] = ()
     people: tuple[AgreementRow, ...] = ()
     gate: tuple[AgreementRow, ...] = ()
     corrected: tuple[CorrectedRow, ...] = ()
@@ -291,7 +309,7 @@ def use_by_role(study: Study) -> tuple[RoleUse, ...]:
             *(verdict for verdicts in records.judgements.values() for verdict in verdicts),
         ]
         notes |= {note.key: note for row in rows for note in row.calls}
-    roles = ("target", "extractor", "editor", "detector", "segmenter", "judge")
+    roles = ("target", "extractor", "editor", "detector", "segmenter", "verifier", "judge")
     groups: dict[tuple[str, str | None, str | None], list[CallNote]] = {}
     for note in notes.values():
         if note.role not in roles:

@@ -28,6 +28,9 @@ REASONS = {
     Status.INSIDE_UNCHANGED: "nothing changed where the edit was asked for",
     Status.OUTSIDE_CHANGED: "too much changed elsewhere",
     Status.SIZE_MISMATCH: "edited image has another aspect ratio",
+    Status.CHANGE_ABSENT: "verifier does not see the change",
+    Status.REST_CHANGED: "verifier sees another change besides",
+    Status.UNVERIFIED: "verifier gave no usable reply",
     Status.MASK_TOO_LARGE: "mask leaves no outside",
     Status.NOT_REACHED: "an earlier step failed",
 }

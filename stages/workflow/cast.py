@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from stages.models.acceptance import Acceptance, Verifier
 from stages.models.account import Account, Budget
 from stages.models.calls import Calls
 from stages.models.dialogue import Clerk, Interviewer
 from stages.models.prices import Prices
 from stages.models.protocol import Chat, Detector, Segmenter
 from stages.models.store import Store
-from stages.models.verification import Verifier
+from stages.models.verification import Gate
 from stages.workflow import adapters, prompts, sections
 from stages.workflow import params as parameters
 
@@ -49,19 +50,35 @@ def clerk(
     calls: Calls | None = None,
 ) -> Clerk:
     """An extractor or a judge, which replies in JSON."""
-    return Clerk(
-        calls or calls_of(root, params),
-        role,
-        adapters.build(params, f"{role}s.{name}", Chat),
-        prompts.load(root, params, "repair"),
-        seed,
+    model = adapters.build(params, f"{role}s.{name}", Chat)
+    return _clerk(root, params, role, model, seed, calls or calls_of(root, params))
+
+
+def _clerk(
+    root: Path, params: Mapping[str, Any], role: str, model: Chat, seed: int, calls: Calls
+) -> Clerk:
+    return Clerk(calls, role, model, prompts.load(root, params, "repair"), seed)
+
+
+def acceptance(root: Path, params: Mapping[str, Any], seed: int) -> Acceptance:
+    """The gate, and the verifier where the study has one."""
+    measured = gate(root, params)
+    mode = parameters.verification(params)[0].with_verifier
+    if params.get("verifier") is None:
+        return Acceptance(measured, None, mode)
+    model = adapters.build(params, "verifier", Chat)
+    looks = Verifier(
+        _clerk(root, params, "verifier", model, seed, measured.calls),
+        prompts.load(root, params, "verifier"),
+        parameters.section(params, "generation", sections.Generation).max_tokens,
     )
+    return Acceptance(measured, looks, mode)
 
 
-def verifier(root: Path, params: Mapping[str, Any]) -> Verifier:
+def gate(root: Path, params: Mapping[str, Any]) -> Gate:
     """The gate: detector, segmenter, how change is measured, and the thresholds."""
     thresholds, settings = parameters.verification(params)
-    return Verifier(
+    return Gate(
         calls_of(root, params),
         adapters.build(params, "detector", Detector),
         adapters.build(params, "segmenter", Segmenter),

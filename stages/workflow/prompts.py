@@ -24,6 +24,7 @@ VARIABLES: Mapping[str, frozenset[str]] = {
     "concepts": frozenset({"question", "answer", "explanation", "k"}),
     "instructions": frozenset({"question", "answer", "explanation", "concepts", "n"}),
     "parse_edit": frozenset({"instruction"}),
+    "verifier": frozenset({"instruction"}),
     "edit": frozenset({"keep", "change", "appearance", "avoid"}),
     "judge_binary": _CASE,
     "judge_graded": _CASE,

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stages.records.attempt import Mode
+
 Share = Annotated[float, Field(ge=0, le=1)]
 Tokens = Annotated[int, Field(ge=16)]
 Shown = Annotated[int, Field(ge=0, le=10_000)]
@@ -35,6 +37,9 @@ class Thresholds(Section):
     """Share of the target region that must have changed."""
     tau_out: Share
     """Share of the rest that may have changed."""
+    with_verifier: Mode = "report_only"
+    """What the word of a verifier does, where the study has one; as it was before there were any
+    where parameters are older."""
 
 
 class Generation(Section):

@@ -13,6 +13,7 @@ CALL_FAILURES = frozenset(
         Status.API_ERROR,
         Status.UNPARSED,
         Status.NOT_RECORDED,
+        Status.UNVERIFIED,
     }
 )
 

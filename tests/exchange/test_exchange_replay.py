@@ -18,6 +18,7 @@ from stages.models.chat.bench_target import BenchTarget
 from stages.models.chat.demo_extractor import DemoExtractor
 from stages.models.chat.demo_judge import DemoJudge
 from stages.models.chat.demo_target import DemoTarget
+from stages.models.chat.demo_verifier import DemoVerifier
 from stages.models.detector.demo import DemoDetector
 from stages.models.editor.demo import DemoEditor
 from stages.models.picture import Picture
@@ -71,6 +72,27 @@ def test_a_replay_gives_the_same_scores_and_calls_no_built_in_model(
     edit = Path("data/edit/demo_mixture-demo-demo-0/images")
     names = {path.name for path in (again.root / edit).iterdir()}
     assert names == {path.name for path in (finished.root / edit).iterdir()}
+
+
+def test_a_replay_hears_the_exported_verifier_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EDCT_STORE", raising=False)
+    clumsy = ("editor=[demo_clumsy]", "verifier=demo", "verify.with_verifier=and")
+    made = run(composed(fresh(tmp_path / "made"), *SMALL, *clumsy))
+    attempts = "data/edit/demo_mixture-demo-demo_clumsy-0/attempts.jsonl"
+    rows = jsonl.read(made.root / attempts, Attempt)
+    ruled = [row for row in rows if row.status is Status.REST_CHANGED]
+    assert ruled  # the gate let them pass
+    assert all(row.gate is Status.OK and row.inspection for row in ruled)
+    export(made.root, tmp_path / "bench")
+    monkeypatch.setattr(DemoVerifier, "complete", None)
+    again = replayed(tmp_path / "bench", tmp_path / "again", monkeypatch)
+    assert again.params["verifier"]["_target_"].endswith("BenchVerifier")
+    for path in (*SCORES, "data/score/verifier.jsonl", "data/score/sensitivity.jsonl"):
+        assert again.text(path) == made.text(path)
+    heard = jsonl.read(again.root / attempts, Attempt)
+    assert [row.inspection for row in heard] == [row.inspection for row in rows]
 
 
 def test_a_replay_without_rejected_pictures_gives_the_same_scores(

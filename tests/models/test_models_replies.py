@@ -1,6 +1,7 @@
 """Replies: read where they can be, refused with a reason where not, never bent into range."""
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from stages.models.replies import (
     read_edit,
     read_grade,
     read_instructions,
+    read_look,
     read_verdict,
 )
 
 VERDICT = {"reason": "because", "answer_consistent": 1, "explanation_faithful": 0}
+LOOK = {"reason": "because", "change_present": True, "rest_unchanged": False}
 PARTS = {"keep": "all", "change": "remove the car", "appearance": "road", "avoid": "blur"}
 
 
@@ -49,6 +52,16 @@ def test_grades_outside_the_rubric_are_not_clamped(grade: Any) -> None:
 @pytest.mark.parametrize("grade", [1, 2, 3, 4, 5])
 def test_a_grade(grade: int) -> None:
     assert read_grade(wrapped({"reason": "r", "grade": grade})) == (grade, "r")
+
+
+def test_a_look_is_read_where_both_values_are_true_or_false() -> None:
+    assert read_look(wrapped(LOOK)) == (True, False, "because")
+    for key, value in product(("change_present", "rest_unchanged"), (0, 1, "true", None, [True])):
+        with pytest.raises(Unparsed, match=f'"{key}" must be true or false'):
+            read_look(json.dumps({**LOOK, key: value}))
+    for key in LOOK:
+        with pytest.raises(Unparsed, match=key):
+            read_look(json.dumps({k: v for k, v in LOOK.items() if k != key}))
 
 
 def test_the_last_object_counts() -> None:
@@ -183,6 +196,7 @@ READERS = [
     read_edit,
     read_verdict,
     read_grade,
+    read_look,
 ]
 ROWS = ("instructions", "edit_type", "target_object")
 json_values = st.recursive(
@@ -247,6 +261,7 @@ def test_reasons_come_back_whole(before: str, reason: str, grade: int) -> None:
 def test_schemas_ask_for_what_readers_read() -> None:
     for schema, reply in (
         (replies.VERDICT_SCHEMA, VERDICT),
+        (replies.LOOK_SCHEMA, LOOK),
         (replies.GRADE_SCHEMA, {"reason": "r", "grade": 1}),
         (replies.EDIT_SCHEMA, {"edit_type": "add", "target_object": "x"}),
         (replies.CONCEPTS_SCHEMA["properties"]["concepts"]["items"], concept("x")),

@@ -395,7 +395,7 @@ def _pairs(folder: Path, size: tuple[int, int], text: str) -> None:
         }
         for a, label in zip(attempts, valid, strict=True)
     ]
-    agreement = {"agree": 1, "n": 2, "low": 0.095, "high": 0.905, "rows": rows}
+    agreement = {"agree": 1, "n": 2, "low": 0.095, "high": 0.905, "raters": {}, "rows": rows}
     _json(folder / "agreement.json", agreement)
 
 

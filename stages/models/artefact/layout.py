@@ -115,7 +115,7 @@ class Served(Record):
     """Who answered in a role."""
 
     role: str
-    """target, extractor, editor, detector, segmenter or judge."""
+    """target, extractor, editor, detector, segmenter, verifier or judge."""
     model: str | None = None
     """The model id that the provider said; None: it did not say."""
     provider: str | None = None

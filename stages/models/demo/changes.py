@@ -76,6 +76,18 @@ def read_changes(text: str) -> tuple[Change, ...]:
     return tuple(change for _, change in sorted(found, key=lambda row: row[0]))
 
 
+def requested(instruction: str) -> Change | None:
+    """The change that an instruction asks for: in its ``Change:`` part, or in any sentence that
+    does not say what to keep or avoid. None where there is none."""
+    labelled = re.search(r"change\s*:(.*?)(?=\n\s*[a-z ]+:|\Z)", instruction, re.I | re.S)
+    if labelled and (changes := read_changes(labelled[1])):
+        return changes[0]
+    sentences = re.split(r"(?<=[.;!?])\s+|\n", instruction)
+    open_to = (s for s in sentences if not re.match(r"\s*(keep|avoid|do not|don't)\b", s, re.I))
+    changes = read_changes("\n".join(open_to))
+    return changes[0] if changes else None
+
+
 def revise(scene: Scene, change: Change) -> Scene:
     """The scene after an edit. What the edit does not touch stays as it was known."""
     things, left_of = dict(scene.things), dict(scene.left_of)

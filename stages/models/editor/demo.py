@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -17,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.imaging import codec
-from stages.models.demo import retouch, sight
-from stages.models.demo.changes import Change, read_changes
+from stages.models.demo import retouch, shapes, sight
+from stages.models.demo.changes import Change, requested
 from stages.models.fingerprint import fingerprint
 from stages.models.picture import Picture
 from stages.models.protocol import EditedImage, Editor
@@ -27,9 +26,18 @@ from stages.records.usage import Usage
 
 Pixels = NDArray[np.uint8]
 
-FAULTS = ("unchanged", "wrong_object", "background", "shift", "other_size", "other_aspect")
+FAULTS = (
+    "unchanged",
+    "wrong_object",
+    "background",
+    "shift",
+    "other_size",
+    "other_aspect",
+    "bystander",
+)
 """What can go wrong: nothing is edited; another thing is edited; the edit is right but all around
-is repainted, or the image is moved by a few pixels, or has another size, or other proportions."""
+is repainted, or the image is moved by a few pixels, or has another size, or other proportions, or
+another thing has changed its colour as well."""
 _SOURCES = (
     "changes",
     "inpaint",
@@ -118,19 +126,9 @@ def edit(
             return _resize(edited, factor, factor)
         case "other_aspect":
             return _resize(edited, 1.0, float(rng.choice([0.9, 1.1])))
+        case "bystander":
+            return _recolour_another(edited, change, rng)
     return edited
-
-
-def requested(instruction: str) -> Change | None:
-    """The change that an instruction asks for: in its ``Change:`` part, or in any sentence that
-    does not say what to keep or avoid. None where there is none."""
-    labelled = re.search(r"change\s*:(.*?)(?=\n\s*[a-z ]+:|\Z)", instruction, re.I | re.S)
-    if labelled and (changes := read_changes(labelled[1])):
-        return changes[0]
-    sentences = re.split(r"(?<=[.;!?])\s+|\n", instruction)
-    open_to = (s for s in sentences if not re.match(r"\s*(keep|avoid|do not|don't)\b", s, re.I))
-    changes = read_changes("\n".join(open_to))
-    return changes[0] if changes else None
 
 
 def _checked(name: str, faults: Mapping[str, float]) -> dict[str, float]:
@@ -162,6 +160,22 @@ def _mistaken(
         return None
     mistaken = change._replace(kind=others[int(rng.integers(len(others)))])
     return mistaken._replace(new=None) if change.action == "turn" else mistaken
+
+
+def _recolour_another(pixels: Pixels, change: Change | None, rng: np.random.Generator) -> Pixels:
+    """Give another thing than the one that was meant another colour, if there is one."""
+    things = sight.see(pixels)
+    meant = (change.kind, change.new) if change else ()
+    others = [thing for thing in things if thing.kind not in meant]
+    if not others:
+        return pixels
+    other = others[int(rng.integers(len(others)))]
+    palette = shapes.LIGHTS if other.kind == "traffic light" else tuple(shapes.PALETTE)
+    colours = [colour for colour in palette if colour != other.colour]
+    colour = colours[int(rng.integers(len(colours)))]
+    also = Change("recolour", other.kind, other.colour, colour)
+    recoloured = retouch.apply(pixels, also, things, rng)
+    return pixels if recoloured is None else recoloured
 
 
 def _regrain(pixels: Pixels, rng: np.random.Generator) -> Pixels:

@@ -14,6 +14,7 @@ KINDS = {
     "target": Chat,
     "extractor": Chat,
     "judge": Chat,
+    "verifier": Chat,
     "editor": Editor,
     "detector": Detector,
 }
@@ -31,7 +32,7 @@ FILES = sorted(
     path
     for group in KINDS
     for path in (CONF / group).glob("*.yaml")
-    if any(module in yaml.safe_load(path.read_text())["_target_"] for module in HTTP)
+    if any(module in yaml.safe_load(path.read_text()).get("_target_", "") for module in HTTP)
 )
 NAMED = {
     "target": "pixtral_12b gemma3_27b qwen3_vl_30b_a3b qwen3_vl_8b glm_4_6v gemini_2_5_flash",
@@ -58,7 +59,8 @@ def test_a_file_makes_its_adapter_and_hangs_where_the_study_looks(
     assert KEY not in str(identity)
     head = path.read_text().splitlines()[0]
     group = path.parent.name
-    assert head == f"# @package {group if group == 'detector' else f'{group}s.{path.stem}'}"
+    alone = group in ("detector", "verifier")
+    assert head == f"# @package {group if alone else f'{group}s.{path.stem}'}"
 
 
 @pytest.mark.parametrize("group", NAMED)
@@ -77,5 +79,5 @@ def test_flux_never_rewrites_the_instruction(path: Path) -> None:
 
 def test_extractors_and_judges_ask_for_structured_replies_as_their_providers_offer() -> None:
     for path in FILES:
-        if path.parent.name in ("extractor", "judge"):
+        if path.parent.name in ("extractor", "judge", "verifier"):
             assert yaml.safe_load(path.read_text())["structured"] == "json_schema", path

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stages.imaging import codec
 from stages.models.demo import paint, retouch, scenery, sight
-from stages.models.demo.changes import Change
+from stages.models.demo.changes import Change, requested
 from stages.models.editor import demo
 from stages.models.editor.demo import FAULTS, DemoEditor
 from stages.models.picture import Picture
@@ -182,11 +182,9 @@ def test_the_change_is_found_among_the_other_parts():
         "blue.\nResult: a blue ball\nKeep: everything else; do not remove the lamp\n"
         "Avoid: replace the chest with a bench"
     )
-    assert demo.requested(text) == Change("recolour", "ball", "orange", "blue")
-    assert demo.requested("Please remove the lamp. Keep the ball.") == Change("remove", "lamp")
-    assert demo.requested("Avoid a mess. remove the ball; keep the rest") == Change(
-        "remove", "ball"
-    )
+    assert requested(text) == Change("recolour", "ball", "orange", "blue")
+    assert requested("Please remove the lamp. Keep the ball.") == Change("remove", "lamp")
+    assert requested("Avoid a mess. remove the ball; keep the rest") == Change("remove", "ball")
 
 
 def test_unchanged_comes_back_with_a_trace_of_noise():
@@ -293,7 +291,7 @@ def test_odd_pictures_come_back_as_pictures(shape, fault):
 @settings(max_examples=20, deadline=None)
 @given(text=st.text(max_size=200))
 def test_any_text_is_an_instruction(text):
-    demo.requested(text)
+    requested(text)
 
 
 def test_grain_of_what_is_new_is_that_of_the_picture():
