@@ -10,6 +10,7 @@ the mode: so gate and verifier can be held against each other, and another mode 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ class Verifier:
         try:
             found = await self.clerk.ask(
                 self.prompt.render(instruction=instruction),
-                replies.read_look,
+                partial(replies.read_look, judged=(instruction,)),
                 schema=replies.LOOK_SCHEMA,
                 max_tokens=self.max_tokens,
                 pictures=(source, edited),

@@ -168,9 +168,12 @@ def read_grade(text: str, judged: Sequence[str] = ()) -> Grade:
     return Grade(_integer(found, "grade", (1, 2, 3, 4, 5)), _string(found, "reason"))
 
 
-def read_look(text: str) -> Look:
-    """Read what a verifier saw; only ``true`` and ``false`` are read, and both must be there."""
-    found = _last_object(text)
+def read_look(text: str, judged: Sequence[str] = ()) -> Look:
+    """Read what a verifier saw; only ``true`` and ``false`` are read, and both must be there.
+
+    `judged` as in `read_verdict`.
+    """
+    found = _last_object(text, judged)
     present, unchanged = (_boolean(found, key) for key in ("change_present", "rest_unchanged"))
     return Look(present, unchanged, _string(found, "reason"))
 
