@@ -214,7 +214,7 @@ def simulated(params: Mapping[str, Any]) -> list[str]:
         for group in ("targets", "extractors", "editors", "judges")
         for name, config in (params.get(group) or {}).items()
     }
-    groups |= {role: params.get(role) for role in ("detector", "segmenter")}
+    groups |= {role: params.get(role) for role in ("detector", "segmenter", "verifier")}
     return [
         key
         for key, config in groups.items()

@@ -52,6 +52,12 @@ async def _sees(model: Chat) -> str:
     return f"answers about an image ({_short(reply.text)})"
 
 
+async def _compares(model: Chat) -> str:
+    turn = Turn("user", "Are these two images equal? One word.", (picture(), picture()))
+    reply = await model.complete(Conversation((turn,), max_tokens=MAX_TOKENS))
+    return f"answers about two images ({_short(reply.text)})"
+
+
 async def _writes(model: Chat) -> str:
     turn = Turn("user", 'Reply with the JSON object {"ready": true} and nothing else.')
     asked = Conversation((turn,), max_tokens=MAX_TOKENS, reply_schema=SCHEMA)
@@ -76,7 +82,7 @@ async def _cuts_out(model: Segmenter) -> str:
 
 PROBES: Mapping[str, Callable[[Any], Awaitable[str]]] = {
     "target": _sees,
-    "verifier": _sees,
+    "verifier": _compares,
     "extractor": _writes,
     "judge": _writes,
     "editor": _draws,
