@@ -17,6 +17,8 @@ _EXTRAS = {
     "diffusers": "diffusers",
     "peft": "finetune",
     "bitsandbytes": "finetune",
+    "moondream": "moondream",
+    "kestrel": "moondream",
 }
 
 

@@ -1,0 +1,204 @@
+"""Image editors that run here, by the pipelines of diffusers: FLUX.2, Kontext, Qwen-Image-Edit."""
+
+import difflib
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.imaging import codec
+from stages.models.editor import sizes
+from stages.models.local.batching import Batcher
+from stages.models.local.checkpoint import Checkpoint, offline
+from stages.models.local.faults import explained, installed, release_of, within_memory
+from stages.models.local.loading import once
+from stages.models.local.placement import Placement
+from stages.models.picture import Picture
+from stages.models.protocol import CallError, EditedImage, Editor
+from stages.models.wire.seeds import edit_seed
+from stages.records.base import Status
+from stages.records.errors import UserError
+from stages.records.usage import Usage
+
+OURS = ("image", "prompt", "generator", "output_type", "height", "width", "max_area")
+"""Arguments of a pipeline's call that follow from the request."""
+Offload = Literal["none", "model", "sequential"]
+
+
+class _Edit(NamedTuple):
+    """One call: ``(H, W, 3)`` RGB, the instruction, and the seed of this attempt."""
+
+    pixels: NDArray[np.uint8]
+    instruction: str
+    seed: int
+
+
+class Diffusion(Editor):
+    """Any pipeline of diffusers that edits an image by an instruction.
+
+    Parameters
+    ----------
+    model, revision
+        See `Checkpoint`.
+    pipeline : str
+        The pipeline's class, e.g. ``Flux2KleinPipeline``.
+    call : mapping
+        Further arguments of its call: steps, guidance, a negative prompt. What rewrites the
+        instruction (``caption_upsample_temperature``) is to be left out.
+    max_pixels, min_pixels : int or None
+        The picture is handed over with an area between these, both sides multiples of 16, in
+        proportions as near to its own as that allows, and comes back so. Left to itself, each
+        pipeline has a way of its own, which may cut off the edges. None leaves it to the pipeline.
+    offload : str
+        ``model`` keeps only the part at work on the GPU, ``sequential`` only the layer (slow);
+        ``none`` keeps all there. Without meaning on the CPU.
+    quantization : mapping or None
+        Arguments of diffusers' ``PipelineQuantizationConfig``.
+    device, dtype
+        See `Placement`.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        pipeline: str,
+        revision: str = "main",
+        call: Mapping[str, Any] | None = None,
+        max_pixels: int | None = 1_048_576,
+        min_pixels: int | None = None,
+        offload: Offload = "none",
+        quantization: Mapping[str, Any] | None = None,
+        device: str | Sequence[str] = "auto",
+        dtype: str = "bfloat16",
+    ) -> None:
+        installed("torch", "transformers", "diffusers")
+        if offload not in ("none", "model", "sequential"):
+            raise ValueError(f"offload is {offload!r}; it must be none, model or sequential")
+        if dtype == "auto":
+            raise ValueError("dtype must be named: the parts of a pipeline may differ")
+        if taken := sorted(set(call or {}) & set(OURS)):
+            raise ValueError(f"call: {taken[0]} follows from the request")
+        if max_pixels is None and min_pixels is not None:
+            raise ValueError("min_pixels wants max_pixels")
+        self.pipeline, self.call = pipeline, dict(call or {})
+        self.max_pixels, self.min_pixels = max_pixels, min_pixels
+        self.offload, self.quantization = offload, quantization and dict(quantization)
+        self.checkpoint = Checkpoint(model, revision)
+        self.placement = Placement(device, dtype)
+        self.concurrency = len(self.placement.named)
+        self._copies: dict[int, Any] = {}
+        self._batcher: Batcher[_Edit, EditedImage] = Batcher(self._run, 1, self.concurrency)
+
+    def identity(self) -> Mapping[str, Any]:
+        """The libraries' releases, weights, and all arguments of the call."""
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> Mapping[str, Any]:
+        return {
+            "provider": "diffusers",
+            "library": [release_of("diffusers"), release_of("transformers")],
+            **self.checkpoint.identity(),
+            "pipeline": self.pipeline,
+            "call": self.call,
+            "pixels": [self.min_pixels, self.max_pixels],
+            "quantization": self.quantization,
+            "dtype": self.placement.dtype,
+        }
+
+    async def edit(
+        self, picture: Picture, instruction: str, *, seed: int, attempt: int
+    ) -> EditedImage:
+        """Edit; the noise follows from seed and attempt, and is drawn on the CPU."""
+        asked = _Edit(picture.pixels, instruction, edit_seed(seed, attempt))
+        return await self._batcher.submit(None, asked)
+
+    def _run(self, copy: int, edits: Sequence[_Edit]) -> list[EditedImage | Exception]:
+        with within_memory(self.checkpoint.model):
+            pipeline = self._pipeline(copy)
+            return [self._edited(pipeline, edit) for edit in edits]
+
+    def _edited(self, pipeline: Any, edit: _Edit) -> EditedImage | Exception:
+        import torch
+        from PIL import Image
+
+        image = Image.fromarray(edit.pixels)
+        arguments = dict(self.call)
+        if self.max_pixels is not None:
+            width, height = sizes.in_steps(
+                image.width,
+                image.height,
+                max_pixels=self.max_pixels,
+                min_pixels=self.min_pixels or 0,
+            )
+            if image.size != (width, height):
+                image = image.resize((width, height), Image.Resampling.LANCZOS)
+            arguments |= {"width": width, "height": height}
+            if "max_area" in inspect.signature(pipeline.__call__).parameters:
+                arguments["max_area"] = width * height
+        try:
+            made = pipeline(
+                image=image,
+                prompt=edit.instruction,
+                generator=torch.Generator("cpu").manual_seed(edit.seed),
+                output_type="np",
+                **arguments,
+            ).images[0]
+        except ValueError as error:  # a picture that it does not take
+            return CallError(Status.API_ERROR, " ".join(str(error).split()))
+        if not np.isfinite(made).all():
+            return CallError(Status.API_ERROR, "the pipeline returned what is no number")
+        pixels = (made * 255).round().clip(0, 255).astype(np.uint8)
+        usage = Usage(provider="diffusers", served_model=self.checkpoint.label, images=1)
+        return EditedImage(codec.encode_png(pixels), usage)
+
+    def _pipeline(self, copy: int) -> Any:
+        if copy not in self._copies:
+            kind = self._kind()
+            device = self.placement.devices()[copy]
+            key = (self.checkpoint, self.pipeline, self.placement.dtype, self.offload, device)
+            self._copies[copy] = once(
+                (*key, str(self.quantization)), lambda: self._load(kind, device)
+            )
+        return self._copies[copy]
+
+    def _kind(self) -> Any:
+        """The pipeline's class; it takes all arguments of the call."""
+        import diffusers
+
+        where, kind = f"pipeline {self.pipeline}", getattr(diffusers, self.pipeline, None)
+        if not (inspect.isclass(kind) and issubclass(kind, diffusers.DiffusionPipeline)):
+            names = [name for name in dir(diffusers) if name.endswith("Pipeline")]
+            near = difflib.get_close_matches(self.pipeline, names, n=1) or ["Flux2KleinPipeline"]
+            raise UserError(where, "is none of diffusers'", f"Name one such as {near[0]}.")
+        known = inspect.signature(kind.__call__).parameters
+        if unknown := sorted(set(self.call) - set(known)):
+            near = difflib.get_close_matches(unknown[0], known, n=3) or sorted(known)
+            raise UserError(where, f"takes no {unknown[0]!r}", f"It takes: {', '.join(near)}.")
+        return kind
+
+    def _load(self, kind: Any, device: str) -> Any:
+        folder = self.checkpoint.is_folder
+        options: dict[str, Any] = {} if folder else {"revision": self.checkpoint.commit}
+        if self.quantization is not None:
+            from diffusers import PipelineQuantizationConfig
+
+            options["quantization_config"] = PipelineQuantizationConfig(**self.quantization)
+        with explained(self.checkpoint.model, revision=self.checkpoint.revision):
+            made = kind.from_pretrained(
+                self.checkpoint.model,
+                dtype=self.placement.torch_dtype(),
+                local_files_only=folder or offline(),
+                **options,
+            )
+            made.set_progress_bar_config(disable=True)
+            if device == "cpu" or self.offload == "none":
+                return made.to(device)
+            if self.offload == "model":
+                made.enable_model_cpu_offload(device=device)
+            else:
+                made.enable_sequential_cpu_offload(device=device)
+            return made
