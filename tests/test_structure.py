@@ -23,6 +23,7 @@ ALLOWED = {
     "benchmarks": {"records", "imaging", "models"},
     "reporting": {"records", "imaging", "models", "workflow"},
     "workflow": {"records", "imaging", "models"},
+    "annotation": {"records", "models", "stats", "reporting", "workflow"},
     "exchange": {"records", "imaging", "models", "benchmarks", "workflow"},
 }
 

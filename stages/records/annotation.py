@@ -4,7 +4,8 @@ One row is one annotator's word on one edit. What was not judged is an empty cel
 """
 
 import csv
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ from pydantic import Field, ValidationError
 
 from stages.records.base import Record
 from stages.records.errors import UserError
+from stages.records.sheet import read_sheet, with_formula, without_formula
 
 Key = tuple[str, str, str, int, str, int]
 """Target, extractor, editor, seed, sample and position: what an annotation is about."""
@@ -74,7 +76,7 @@ def read_annotations(folder: Path) -> list[Annotation]:
     rows: list[Annotation] = []
     seen: dict[tuple[Key, int | None, str], str] = {}
     for path in sorted(folder.glob("*.csv")):
-        for where, row in _read(path):
+        for where, row in read_annotation_file(path):
             known = row.key, row.attempt, row.annotator
             if known in seen:
                 raise UserError(
@@ -87,27 +89,45 @@ def read_annotations(folder: Path) -> list[Annotation]:
     return rows
 
 
-def _read(path: Path) -> Iterator[tuple[str, Annotation]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise UserError(str(path), "is not UTF-8", "Save it as UTF-8.") from None
-    reader = csv.DictReader(text.splitlines())
-    unknown = sorted(set(reader.fieldnames or ()) - set(Annotation.model_fields))
+def read_annotation_file(path: Path) -> Iterator[tuple[str, Annotation]]:
+    """Yield the annotations of one file, each with file and line."""
+    sheet = read_sheet(path, Annotation.model_fields)
+    unknown = sorted(set(sheet.columns) - set(Annotation.model_fields))
     if unknown:
         raise UserError(
             str(path),
             f"no such column: {', '.join(unknown)}",
             f"Known: {', '.join(Annotation.model_fields)}.",
         )
-    for line, cells in enumerate(reader, 2):
-        where = f"{path}:{line}"
-        if None in cells:
-            raise UserError(where, "has more cells than the header", "Mend that row.")
-        given: dict[str, Any] = {name: value.strip() for name, value in cells.items() if value}
-        try:
-            yield where, Annotation.model_validate({k: v for k, v in given.items() if v})
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            raise UserError(where, f"{field}: {first['msg']}", "Mend that row.") from None
+    for line, cells in sheet.rows:
+        yield f"{path}:{line}", parse_annotation(cells, f"{path}:{line}")
+
+
+def parse_annotation(cells: Mapping[str, Any], where: str) -> Annotation:
+    """Read the cells of one row that are not empty; an error names the place and the column."""
+    given = dict(cells)
+    if isinstance(given.get("valid"), str):
+        given["valid"] = given["valid"].casefold()
+    if isinstance(given.get("note"), str):
+        given["note"] = with_formula(given["note"])
+    try:
+        return Annotation.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        is_missing = first["type"] == "missing"
+        what = "is empty" if is_missing else f"is {cells[field]!r}: {first['msg'].lower()}"
+        raise UserError(where, f"{field} {what}", "Mend that row.") from None
+
+
+def write_annotations(path: Path, rows: Iterable[Annotation]) -> None:
+    """Write annotations as a CSV file that `read_annotations` and spreadsheets read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(Annotation.model_fields), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            cells = row.model_dump()
+            writer.writerow({**cells, "note": without_formula(row.note or "")})
+    os.replace(partial, path)

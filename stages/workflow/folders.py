@@ -20,9 +20,11 @@ class Folders:
         self.prepare = root / "data" / "prepare"
         self.calibration = root / "data" / "calibration"
         self.annotations = root / "data" / "annotations"
+        self.annotation_keys = root / "data" / "annotation_keys"
         self.score = root / "data" / "score"
         self.reference = root / "data" / "reference"
         self.reports = root / "reports"
+        self.forms = root / "reports" / "annotation"
 
     def baseline(self, cell: Cell) -> Path:
         """Answers to the originals."""

@@ -109,6 +109,25 @@ class Report(Section):
     """Sections of the parameters that the page prints and takes the digest of."""
 
 
+class AnnotationSettings(Section):
+    """Which edits people judge, and how the forms are written."""
+
+    size: Annotated[int, Field(ge=1, le=10_000)]
+    """Edits in a form."""
+    rejected: Share
+    """Share of them that the gate rejected."""
+    strata: list[Literal["target", "extractor", "editor", "seed", "domain", "position"]]
+    """What the draw is stratified by."""
+    annotators: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)]]
+    """Whom a form is written for."""
+    seed: Annotated[int, Field(ge=0)]
+    """Seed of the draw, the opaque names and the orders."""
+    max_mb: Annotated[float, Field(ge=1, le=200)]
+    """Largest size of a form in MB."""
+    label_studio_images: Literal["files", "inline"]
+    """How the Label Studio project holds its images."""
+
+
 class Calibration(Section):
     """The simulated studies."""
 
@@ -150,4 +169,5 @@ SECTIONS: Mapping[str, type[Section]] = {
     "limits": Limits,
     "report": Report,
     "calibration": Calibration,
+    "annotation": AnnotationSettings,
 }

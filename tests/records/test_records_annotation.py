@@ -2,7 +2,7 @@
 
 import pytest
 
-from stages.records.annotation import Annotation, read_annotations
+from stages.records.annotation import Annotation, read_annotations, write_annotations
 from stages.records.errors import UserError
 
 HEAD = "sample_id,target,extractor,editor,position,annotator,valid,ac,ef,note\n"
@@ -72,3 +72,26 @@ def test_two_attempts_of_one_edit_may_be_judged(tmp_path):
     rows = write(tmp_path, "s1,t,x,e,1,1,ann,no,,,\ns1,t,x,e,1,2,ann,yes,1,1,\n", head=head)
     assert [row.attempt for row in rows] == [1, 2]
     assert isinstance(rows[0], Annotation)
+
+
+def test_a_spreadsheet_may_have_had_the_file(tmp_path):
+    head = "\ufeffAnnotator;note;valid;position;editor;extractor;target;sample_id\r\n"
+    rows = 'ann;"two\nlines";Yes;1;e;x;t;s1\r\nann;;NO;2;e;x;t;s1\r\n;;;;;;;\r\n'
+    first, second = write(tmp_path, rows, head=head)
+    assert (first.valid, first.note, first.seed) == ("yes", "two\nlines", 0)
+    assert (second.valid, second.position) == ("no", 2)
+
+
+def test_lines_are_those_of_the_file_even_after_a_cell_with_several(tmp_path):
+    with pytest.raises(UserError, match=r"a\.csv:4: valid is 'ja'"):
+        write(tmp_path, 's1,t,x,e,1,ann,yes,,,"a\nb"\ns2,t,x,e,1,ann,ja,,,\n')
+
+
+@pytest.mark.parametrize("note", ["=1+1", "'quoted'", "-", "plain", 'two\n"lines", and more', "@x"])
+def test_annotations_are_read_as_they_were_written(tmp_path, note):
+    about = {"sample_id": "s1", "target": "t", "extractor": "x", "editor": "e", "position": 1}
+    row = Annotation(**about, annotator="ann", valid="yes", ac=1, ef=0, note=note, edited="0" * 64)
+    write_annotations(tmp_path / "a.csv", [row, row.model_copy(update={"position": 2})])
+    assert read_annotations(tmp_path)[0] == row
+    cell = (tmp_path / "a.csv").read_text().splitlines()[1].rsplit("0,", 1)[1]
+    assert not cell.strip('"').startswith(("=", "+", "-", "@"))
