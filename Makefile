@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install preflight dry-run spending run test test-all extras params check-params lint store-export store-import bench-export bench-replay clean
+.PHONY: help install preflight dry-run spending run test test-all extras params check-params lint store-export store-import bench-export bench-replay annotate annotate-import clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -62,6 +62,12 @@ bench-replay: $(VENV)/run.stamp  ## somebody's run again, without models: make b
 	python -m stages.exchange replay $(FOLDER)
 	python -m stages.workflow.compose study=replay
 	dvc repro
+
+annotate: $(VENV)/run.stamp  ## forms for annotators of the finished run (docs/annotation.md)
+	python -m stages.annotation write
+
+annotate-import: $(VENV)/run.stamp  ## take in what annotators sent back: make annotate-import FILES="…"
+	python -m stages.annotation import $(FILES)
 
 clean:  ## remove the virtual environment; results, caches and the store stay
 	rm -rf $(VENV)
