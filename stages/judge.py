@@ -2,7 +2,8 @@
 
 Reads what was asked, edited and answered. Writes `judgements.jsonl`: a row is one judge's verdict
 on one accepted edit, one replicate: AC, EF and their product, and the grade of a separate judgement
-on the rubric. A reply that can't be read scores nothing; the row says why.
+on the rubric. The judge reads text alone, unless it is to see the original and the edited image as
+well. A reply that can't be read scores nothing; the row says why.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Any
 
 from stages.models import replies
 from stages.models.dialogue import Clerk
+from stages.models.picture import Picture
 from stages.models.prompt import Prompt
 from stages.models.protocol import CallError
 from stages.records import jsonl
@@ -55,8 +57,13 @@ class Bench:
     graded: Prompt
     generation: sections.Generation
 
-    async def judge(self, case: Case, replicate: int) -> Judgement:
-        """Ask for the binary verdict and, apart from it, for the grade."""
+    async def judge(
+        self, case: Case, replicate: int, pictures: tuple[Picture, ...] = ()
+    ) -> Judgement:
+        """Ask for the binary verdict and, apart from it, for the grade.
+
+        `pictures` are the original and the edited image, in this order, for a judge that sees them.
+        """
         row = Judgement(
             sample_id=case.after.sample_id,
             position=case.after.position,
@@ -67,10 +74,10 @@ class Bench:
         if case.after.status is not Status.OK:
             reason = f"no answer to the edited image: {case.after.status}"
             return row.model_copy(update={"reason": reason, "graded_reason": reason})
-        row = await self._binary(row, case)
-        return await self._graded(row, case)
+        row = await self._binary(row, case, pictures)
+        return await self._graded(row, case, pictures)
 
-    async def _binary(self, row: Judgement, case: Case) -> Judgement:
+    async def _binary(self, row: Judgement, case: Case, pictures: tuple[Picture, ...]) -> Judgement:
         try:
             found = await self.clerk.ask(
                 self._render(self.binary, case),
@@ -78,6 +85,7 @@ class Bench:
                 schema=replies.VERDICT_SCHEMA,
                 max_tokens=self.generation.max_tokens,
                 replicate=row.replicate,
+                pictures=pictures,
             )
         except CallError as error:
             return row.model_copy(update={"status": error.status, "reason": error.reason})
@@ -93,7 +101,7 @@ class Bench:
             }
         )
 
-    async def _graded(self, row: Judgement, case: Case) -> Judgement:
+    async def _graded(self, row: Judgement, case: Case, pictures: tuple[Picture, ...]) -> Judgement:
         try:
             found = await self.clerk.ask(
                 self._render(self.graded, case),
@@ -101,6 +109,7 @@ class Bench:
                 schema=replies.GRADE_SCHEMA,
                 max_tokens=self.generation.graded_max_tokens,
                 replicate=row.replicate,
+                pictures=pictures,
             )
         except CallError as error:
             return row.model_copy(
@@ -164,7 +173,7 @@ def run(
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, editor=editor, judge=judge, seed=seed)
     limits = parameters.section(params, "limits", sections.Limits)
-    replicates = parameters.section(params, "judge", sections.JudgeSettings).replicates
+    settings = parameters.section(params, "judge", sections.JudgeSettings)
     docket = [
         (case, replicate)
         for case in cases(
@@ -173,18 +182,24 @@ def run(
             jsonl.read(folders.edit(cell) / "attempts.jsonl", Attempt),
             jsonl.read(folders.requery(cell) / "answers.jsonl", Answer),
         )
-        for replicate in range(replicates)
+        for replicate in range(settings.replicates)
     ]
+    seeing = settings.sees_images
     clerk = cast.clerk(root, params, "judge", judge, cell.seed)
     bench = Bench(
         clerk,
-        prompts.load(root, params, "judge_binary"),
-        prompts.load(root, params, "judge_graded"),
+        prompts.load(root, params, "judge_binary_images" if seeing else "judge_binary"),
+        prompts.load(root, params, "judge_graded_images" if seeing else "judge_graded"),
         parameters.section(params, "generation", sections.Generation),
     )
 
+    def pictures(case: Case) -> tuple[Picture, ...]:
+        before = Picture.load(folders.prepare / "images", case.before.image)
+        return before, Picture.load(folders.edit(cell) / "images", case.after.image)
+
     async def rule(entry: tuple[Case, int]) -> Judgement:
-        return await bench.judge(*entry)
+        case, replicate = entry
+        return await bench.judge(case, replicate, pictures(case) if seeing else ())
 
     where = f"judge {target}-{extractor}-{editor}-{judge}-{seed}"
     rows = asyncio.run(for_each(docket, rule, at_once=2 * clerk.model.concurrency, label=where))

@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stages.benchmarks.pairs import PairFolder
 from stages.benchmarks.protocol import Benchmark
@@ -23,6 +23,7 @@ from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.runner import main
 
+A = TypeVar("A", bound=Adapter)
 CELL_STAGES = ("baseline", "concepts", "instructions", "edit", "requery", "judge")
 KINDS = {"targets": Chat, "extractors": Chat, "judges": Chat, "editors": Editor}
 
@@ -38,6 +39,7 @@ def run(root: Path, params: Mapping[str, Any]) -> None:
         )
     check_settings(params)
     check_adapters(params)
+    check_sight(params)
     check_prompts(root, params)
     preflight.check(params)
     folders = Folders(root)
@@ -78,10 +80,25 @@ def check_adapters(params: Mapping[str, Any]) -> None:
         )
 
 
-def _try(params: Mapping[str, Any], key: str, kind: type[Adapter]) -> None:
+def _try(params: Mapping[str, Any], key: str, kind: type[A]) -> A | type[A]:
     """Check that a model can be made; make it, to have its values checked, unless that is heavy."""
-    if not adapters.check(adapters.lookup(params, key), key, kind).heavy:
-        adapters.build(params, key, kind)
+    made = adapters.check(adapters.lookup(params, key), key, kind)
+    return made if made.heavy else adapters.build(params, key, kind)
+
+
+def check_sight(params: Mapping[str, Any]) -> None:
+    """Whoever is to be shown pictures besides the targets can be shown pictures."""
+    keys = ["verifier"] if params.get("verifier") is not None else []
+    if parameters.section(params, "judge", sections.JudgeSettings).sees_images:
+        keys += [f"judges.{name}" for name in params["judge_names"]]
+    for key in keys:
+        if not _try(params, key, Chat).sees_pictures:
+            raise UserError(
+                f"params.yaml: {key}",
+                "can't be shown images",
+                "Choose a vision-language model"
+                + ("." if key == "verifier" else ", or set `judge.sees_images=false`."),
+            )
 
 
 def check_prompts(root: Path, params: Mapping[str, Any]) -> None:

@@ -152,6 +152,8 @@ class Chat(Adapter):
 
     by_sample: bool = False
     """Whether a reply depends on the conversation's sample: only of what is recorded."""
+    sees_pictures: bool = True
+    """Whether it can be shown pictures; a plan that shows it some is an error otherwise."""
 
     @abstractmethod
     async def complete(self, conversation: Conversation) -> Completion:

@@ -1,7 +1,7 @@
 """Sentences under the tables: how the intervals were made, and what may not stand beside them."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from stages.records.finding import Measured
 from stages.records.score import Estimate
@@ -44,6 +44,16 @@ def fixed_edits(study: Study) -> str:
         f"The edits of {', '.join(sorted(study.fixed))} were made for another model's explanation: "
         "what is scored on them is not EDCT on the target's own, and no published value stands "
         "beside it."
+    )
+
+
+def judge_saw(study: Study) -> str:
+    """Whether the judge saw the images, where that is not as published; else empty."""
+    asked = study.params.get("judge")
+    if not (isinstance(asked, Mapping) and asked.get("sees_images") is True):
+        return ""
+    return (
+        "The judge was shown the original and the edited image; the published one reads text alone."
     )
 
 

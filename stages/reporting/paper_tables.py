@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from stages.records.finding import AgreementRow, Measured, Part
-from stages.reporting.notes import fixed_edits, how_made, joined
+from stages.reporting.notes import fixed_edits, how_made, joined, judge_saw
 from stages.reporting.protocol_tables import (
     HEADS,
     confidence,
@@ -96,7 +96,7 @@ def table2(study: Study) -> Table | None:
         "which they differ stand below, and tell the two effects apart (table effects)."
     )
     made = how_made(study.estimate(cell, metric) for cell in study.cells for metric in SCORES)
-    note = joined(made, fixed_edits(study))
+    note = joined(made, judge_saw(study), fixed_edits(study))
     table = Table("table2", caption, (*columns, *_counts()), tuple(rows), note)
     return without_empty_columns(
         table, frozenset({f"{kind}_{m}" for kind in ("published", "difference") for m in SCORES})

@@ -101,7 +101,7 @@ def table1(study: Study) -> Table:
         for metric, ks in (("ac", positions), ("ef", positions), *((m, (None,)) for m in CCS))
         for k in ks
     ]
-    note = notes.joined(notes.how_made(shown), notes.fixed_edits(study))
+    note = notes.joined(notes.how_made(shown), notes.judge_saw(study), notes.fixed_edits(study))
     table = Table("table1", caption, tuple(columns), tuple(rows), note)
     return without_empty_columns(table, _OPTIONAL)
 
@@ -221,6 +221,7 @@ def table3(study: Study) -> Table:
                 for domain in study.domains
                 for metric in CCS
             ),
+            notes.judge_saw(study),
             notes.fixed_edits(study),
         ),
     )

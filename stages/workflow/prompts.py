@@ -28,6 +28,8 @@ VARIABLES: Mapping[str, frozenset[str]] = {
     "edit": frozenset({"keep", "change", "appearance", "avoid"}),
     "judge_binary": _CASE,
     "judge_graded": _CASE,
+    "judge_binary_images": _CASE,
+    "judge_graded_images": _CASE,
     "repair": frozenset({"reason"}),
 }
 

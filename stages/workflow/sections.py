@@ -56,6 +56,9 @@ class JudgeSettings(Section):
 
     replicates: Annotated[int, Field(ge=1, le=32)]
     """Samples of each verdict; their mean is scored."""
+    sees_images: bool = False
+    """Whether the judge is shown the original and the edited image; parameters that are older than
+    this choice have a judge that reads text alone."""
 
 
 class ScoreSettings(Section):

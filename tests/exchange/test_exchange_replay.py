@@ -95,6 +95,27 @@ def test_a_replay_hears_the_exported_verifier_again(
     assert [row.inspection for row in heard] == [row.inspection for row in rows]
 
 
+def test_a_replay_of_a_judge_that_saw_the_images_is_shown_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EDCT_STORE", raising=False)
+    made = run(composed(fresh(tmp_path / "made"), *SMALL, "judge.sees_images=true"))
+    export(made.root, tmp_path / "bench")
+    monkeypatch.setattr(DemoJudge, "complete", None)
+    again = replayed(tmp_path / "bench", tmp_path / "again", monkeypatch)
+    for path in SCORES:
+        assert again.text(path) == made.text(path)
+    with pytest.raises(UserError, match="saw the images"):
+        replayed(tmp_path / "bench", tmp_path / "blind", monkeypatch, "judge.sees_images=false")
+
+
+def test_a_judge_that_read_text_alone_is_shown_no_images(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match="can't be shown images"):
+        replayed(exported, tmp_path / "again", monkeypatch, "judge.sees_images=true")
+
+
 def test_a_replay_without_rejected_pictures_gives_the_same_scores(
     finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,15 @@ from tests.models.attacks import ATTACKS, CLOSE_THE_BLOCK, TOP, WON
 
 FOLDER = Path(__file__).resolve().parents[2] / "prompts" / "default"
 JUDGING = ("judge_binary", "judge_graded")
-SHIELDED = (*JUDGING, "concepts", "instructions", "parse_edit", "verifier")
+SHIELDED = (
+    *JUDGING,
+    "judge_binary_images",
+    "judge_graded_images",
+    "concepts",
+    "instructions",
+    "parse_edit",
+    "verifier",
+)
 HONEST = {"reason": "it leans on what is gone", "answer_consistent": 0, "explanation_faithful": 0}
 HONEST_GRADE = {"reason": "it leans on what is gone", "grade": 1}
 

@@ -29,7 +29,8 @@ VARIABLES = {
     },
     "repair": {"reason"},
 }
-VARIABLES["judge_graded"] = VARIABLES["judge_binary"]
+for _name in ("judge_graded", "judge_binary_images", "judge_graded_images"):
+    VARIABLES[_name] = VARIABLES["judge_binary"]
 
 
 def written(folder: Path, content: str) -> Prompt:

@@ -89,8 +89,11 @@ def chain(artefact: Artefact, row: Row) -> Any:
     return found.record if found else None
 
 
-def cases(artefact: Artefact, judge: str) -> Iterable[tuple[Row, Case]]:
-    """A judge's verdicts, each with what the judge was told."""
+def cases(artefact: Artefact, judge: str) -> Iterable[tuple[Row, Case, tuple[str, str]]]:
+    """A judge's verdicts, each with what the judge was told and the images that this is about.
+
+    The images are the SHA-256 of the original and of the edited one's PNG.
+    """
     told: dict[tuple[Any, ...], list[tuple[int, str]]] = {}
     for row in artefact.rows(EDITS):
         if row.record.status is Status.OK:
@@ -120,6 +123,7 @@ def cases(artefact: Artefact, judge: str) -> Iterable[tuple[Row, Case]]:
                     "new_explanation": after.record.explanation or "",
                 }
             ),
+            (before.image, after.record.image),
         )
 
 

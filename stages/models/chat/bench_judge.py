@@ -17,6 +17,8 @@ from stages.records.judgement import Judgement
 class BenchJudge(Chat):
     """Verdicts of one exported judge; a case that it never saw is an error.
 
+    A judge that saw the images is found by these as well, and one that did not is shown none.
+
     Parameters
     ----------
     folder : str
@@ -31,9 +33,14 @@ class BenchJudge(Chat):
     def __init__(self, folder: str, judge: str | None = None) -> None:
         self._artefact = Artefact.open(folder)
         self.name = lookup.chosen(self._artefact, "judge", judge)
-        self._verdicts: dict[tuple[int, int, lookup.Case], Judgement] = {}
-        for row, case in lookup.cases(self._artefact, self.name):
-            key = row.axes["seed"], row.record.replicate, case
+        asked = self._artefact.provenance.params.get("judge")
+        self.sees_pictures = isinstance(asked, Mapping) and asked.get("sees_images") is True
+        self._verdicts: dict[tuple[Any, ...], Judgement] = {}
+        for row, case, images in lookup.cases(self._artefact, self.name):
+            shown: tuple[str, ...] = ()
+            if self.sees_pictures:
+                shown = tuple(lookup.pixels_of(self._artefact, row, image) for image in images)
+            key = row.axes["seed"], row.record.replicate, case, shown
             if key not in self._verdicts or row.record.status is Status.OK:
                 self._verdicts[key] = row.record
         self._digest = recorded.digest_of(
@@ -46,8 +53,17 @@ class BenchJudge(Chat):
 
     async def complete(self, conversation: Conversation) -> Completion:
         """The recorded verdict or grade as JSON."""
-        case = lookup.case(blocks(conversation.turns[0].text))
-        verdict = self._verdicts.get((conversation.seed, conversation.replicate, case))
+        asked = conversation.turns[0]
+        if bool(asked.pictures) != self.sees_pictures:
+            saw = "saw the images" if self.sees_pictures else "read text alone"
+            raise UserError(
+                f"judge {self.name} of {self._artefact.folder}",
+                saw,
+                f"Set it so: `-S judge.sees_images={str(self.sees_pictures).lower()}`.",
+            )
+        shown = tuple(recorded.pixel_digest(picture.pixels) for picture in asked.pictures)
+        case = lookup.case(blocks(asked.text))
+        verdict = self._verdicts.get((conversation.seed, conversation.replicate, case, shown))
         if verdict is None:
             raise UserError(
                 f"judge {self.name} of {self._artefact.folder}",

@@ -1,17 +1,19 @@
-"""The built-in judge: knows the rules of the built-in world, and is given text alone.
+"""The built-in judge: knows the rules of the built-in world, and is given text, or images as well.
 
-It takes the original explanation at its word, applies the edits to what that claims, and asks
-whether the new answer follows and whether the new explanation still stands. Questions of any other
-world it declines in prose.
+Of text alone it takes the original explanation at its word, applies the edits to what that claims,
+and asks whether the new answer follows and whether the new explanation still stands. Where it is
+shown the images, it goes by what the edited one shows. Questions of any other world it declines in
+prose.
 """
 
+import asyncio
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
-from stages.models.chat.demo_target import share_of
+from stages.models.chat.demo_target import look, share_of
 from stages.models.demo.changes import Change, read_changes, revise
 from stages.models.demo.language import phrase, read_answer, read_evidence
 from stages.models.demo.world import (
@@ -73,11 +75,13 @@ class DemoJudge(Chat):
         }
 
     async def complete(self, conversation: Conversation) -> Completion:
-        prompt = next((turn.text for turn in conversation.turns if turn.role == "user"), "")
+        asked = next((turn for turn in conversation.turns if turn.role == "user"), None)
+        prompt, pictures = (asked.text, asked.pictures) if asked else ("", ())
         case = _read_case(blocks(prompt))
-        if case is None:
+        if case is None or len(pictures) not in (0, 2):
             return Completion("I know only the built-in world, and can't judge this.")
-        findings = _examine(case, lenient=self.lenient)
+        seen = await asyncio.to_thread(look, pictures[1]) if pictures else None
+        findings = _examine(case, lenient=self.lenient, seen=seen)
         if '"grade"' in outside_blocks(prompt):
             grade, reason = _grade(findings)
             return Completion(json.dumps({"reason": reason, "grade": grade}))
@@ -123,25 +127,32 @@ class _Findings(NamedTuple):
     """Answers that the edited scene allows."""
     answer: str | None
     stale: tuple[Evidence, ...]
-    """What the new explanation names although the edits removed or altered it."""
+    """What the new explanation names although the edits removed or altered it, or though it is not
+    to be seen."""
     concrete: tuple[Evidence, ...]
     """What it names that is there and bears on the question."""
     vague: tuple[Evidence, ...]
     """Things that it names without the feature that would matter."""
 
 
-def _examine(case: _Case, *, lenient: bool) -> _Findings:
+def _examine(case: _Case, *, lenient: bool, seen: Scene | None) -> _Findings:
+    """Hold a case against the edited scene: the one that is seen, or the one that is claimed."""
     before = _claimed(case.question, case.original_evidence)
     after = before
     for edit in case.edits:
         after = revise(after, edit)
-    decision = decide(case.question, after)
+    decision = decide(case.question, after if seen is None else seen)
     expected = {decision.answer}
     claimed = decide(case.question, before).answer
-    if case.original_answer and (lenient or claimed != case.original_answer):
+    unnamed = seen is None and claimed != case.original_answer
+    if case.original_answer and (lenient or unnamed):
         # Where the claims do not carry the original answer, something unnamed may carry it still.
         expected.add(case.original_answer)
-    stale = tuple(e for e in case.new_evidence if _is_stale(e, case.edits))
+    stale = tuple(
+        e
+        for e in case.new_evidence
+        if (_is_stale(e, case.edits) if seen is None else not _is_there(e, seen))
+    )
     valid = [e for e in case.new_evidence if e not in stale]
     concrete = tuple(e for e in valid if _bears_on(e, case.question, decision))
     return _Findings(
@@ -187,6 +198,15 @@ def _is_stale(evidence: Evidence, edits: tuple[Change, ...]) -> bool:
         elif edit.action == "remove" and edit.kind == "pedestrian" and evidence == EMPTY_ROAD:
             stale = False
     return stale
+
+
+def _is_there(evidence: Evidence, seen: Scene) -> bool:
+    """Whether a picture shows a piece of evidence."""
+    if evidence == EMPTY_ROAD:
+        return "pedestrian" not in seen.things
+    if evidence.aspect == "presence":
+        return evidence.kind in seen.things
+    return bool(getattr(seen.of(evidence.kind), evidence.aspect) == evidence.value)
 
 
 _ASPECT = {"recolour": "colour", "repattern": "pattern", "turn": "facing"}

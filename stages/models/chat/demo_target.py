@@ -86,7 +86,7 @@ class DemoTarget(Chat):
         if behaviour == "prior" or (behaviour == "usual" and explaining):
             decision = typical
         elif asked.pictures:
-            decision = decide(question, _look(asked.pictures[-1]))
+            decision = decide(question, look(asked.pictures[-1]))
         else:
             decision = decide(question, Scene({}))._replace(answer="unclear", evidence=())
         if explaining:
@@ -105,7 +105,8 @@ def share_of(text: str) -> float:
 
 
 @lru_cache(maxsize=32)
-def _look(picture: Picture) -> Scene:
+def look(picture: Picture) -> Scene:
+    """The scene that a picture shows, with the nearest thing left of each."""
     seen = sight.see(picture.pixels)
     things = {
         thing.kind: Features(

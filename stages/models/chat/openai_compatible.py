@@ -59,6 +59,8 @@ class OpenAICompatible(Remote, Chat):
         How pictures are sent, see `Encoding`.
     images_first : bool
         Pictures before the text of their message, or after it.
+    sees_pictures : bool
+        Whether the model takes pictures at all; false for text models.
     thinking_tags : bool
         Whether ``<think>…</think>`` at the head of a reply is thinking rather than text.
     served_as : sequence of str
@@ -84,6 +86,7 @@ class OpenAICompatible(Remote, Chat):
         extra_body: Mapping[str, Any] | None = None,
         images: Mapping[str, Any] | None = None,
         images_first: bool = True,
+        sees_pictures: bool = True,
         thinking_tags: bool = True,
         served_as: Sequence[str] = (),
         allow_other_model: bool = False,
@@ -113,7 +116,7 @@ class OpenAICompatible(Remote, Chat):
         self.sampling, self.extra_body = dict(sampling or {}), dict(extra_body or {})
         self.send_seed, self.token_limit, self.structured = send_seed, token_limit, structured
         self.encoding, self.images_first = Encoding(**(images or {})), images_first
-        self.thinking_tags = thinking_tags
+        self.sees_pictures, self.thinking_tags = sees_pictures, thinking_tags
         self.served_as, self.allow_other_model = tuple(served_as), allow_other_model
 
     def identity(self) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ class TransformersLlm(TransformersChat):
     """
 
     auto_class: ClassVar[str] = "AutoModelForCausalLM"
+    sees_pictures = False
 
     async def complete(self, conversation: Conversation) -> Completion:
         """Continue the conversation; one that shows a picture is refused before anything runs."""

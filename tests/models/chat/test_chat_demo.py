@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
-from stages.models.chat import demo_target
+from stages.models.chat import demo_judge, demo_target
 from stages.models.chat.demo_extractor import DemoExtractor
 from stages.models.chat.demo_judge import DemoJudge
 from stages.models.chat.demo_target import DemoTarget
@@ -71,7 +71,7 @@ def show(monkeypatch: pytest.MonkeyPatch) -> Show:
         scenes[picture.sha256] = scene
         return picture
 
-    monkeypatch.setattr(demo_target, "_look", lambda picture: scenes[picture.sha256])
+    monkeypatch.setattr(demo_target, "look", lambda picture: scenes[picture.sha256])
     return _show
 
 
@@ -431,3 +431,37 @@ def test_pictures_may_have_any_size() -> None:
     small = cv2.resize(drawn, (480, 360), interpolation=cv2.INTER_AREA).astype(np.uint8)
     question = compose("ripe", 0, np.random.default_rng(0)).question
     assert interview(TARGETS["looks"], question, Picture.of(small))[0] == "Yes, it is ripe."
+
+
+# --- a judge that is shown the images -----------------------------------------------------------
+
+
+def seeing(shown: Scene, answer: str, explanation: str, monkeypatch) -> tuple[int, int]:
+    """What the judge says of a new answer when the edited picture shows a scene."""
+    pictures = (Picture(b"original"), Picture(b"edited"))
+    scenes = {pictures[1]: shown}  # the original is not what it goes by
+    monkeypatch.setattr(demo_judge, "look", scenes.__getitem__)
+    case = {
+        "question": "Which sport is this ball used for?",
+        "original_answer": "It is basketball.",
+        "original_explanation": "I went by the lined pattern of the ball.",
+        "edits": "1. change the pattern of the ball from lined to spotted",
+        "new_answer": answer,
+        "new_explanation": explanation,
+    }
+    turn = Turn("user", PROMPTS["judge_binary"].render(**case), pictures)
+    said = asyncio.run(DemoJudge().complete(Conversation((turn,), max_tokens=64)))
+    return read_verdict(said.text)[:2]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "verdict"), [("spotted", ((1, 1), (0, 0))), ("lined", ((0, 0), (1, 1)))]
+)
+def test_a_judge_with_eyes_goes_by_what_the_edited_image_shows(
+    pattern: str, verdict, monkeypatch
+) -> None:
+    """An edit that did not come out is no ground against a target that says what is there."""
+    shown = Scene({"ball": Features(pattern=pattern, colour="orange")})
+    updated = ("It is football.", "I went by the spotted pattern of the ball.")
+    kept = ("It is basketball.", "I went by the lined pattern of the ball.")
+    assert (seeing(shown, *updated, monkeypatch), seeing(shown, *kept, monkeypatch)) == verdict
