@@ -442,7 +442,7 @@ def seeing(shown: Scene, answer: str, explanation: str, monkeypatch) -> tuple[in
     scenes = {pictures[1]: shown}  # the original is not what it goes by
     monkeypatch.setattr(demo_judge, "look", scenes.__getitem__)
     case = {
-        "question": "Which sport is this ball used for?",
+        "question": compose("sport", 0, np.random.default_rng(0)).question,
         "original_answer": "It is basketball.",
         "original_explanation": "I went by the lined pattern of the ball.",
         "edits": "1. change the pattern of the ball from lined to spotted",
