@@ -25,6 +25,7 @@ ALLOWED = {
     "workflow": {"records", "imaging", "models"},
     "annotation": {"records", "models", "stats", "reporting", "workflow"},
     "exchange": {"records", "imaging", "models", "benchmarks", "workflow"},
+    "spending": {"records", "imaging", "models", "benchmarks", "workflow"},
 }
 
 

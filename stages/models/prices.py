@@ -6,7 +6,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,10 @@ class Prices:
     """The price table: prices by model id."""
 
     models: Mapping[str, Price] = field(default_factory=dict)
+    tokens: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Tokens in and out that a call of a stage is taken to use, where none was made yet."""
+    thinking: int = 0
+    """What thinking is taken to add to those that come out."""
 
     @classmethod
     def load(cls, path: Path) -> "Prices":
@@ -96,15 +100,35 @@ class Prices:
         models = table.get("models") if isinstance(table, dict) else None
         if not isinstance(models, dict):
             raise UserError(where, "holds no mapping `models`", "List prices by model id there.")
-        return cls({str(name): _price(where, str(name), row) for name, row in models.items()})
+        assumed = table.get("assumed") or {}
+        try:
+            thinking = int(assumed.get("thinking", 0))
+            tokens = {
+                str(stage): (int(row["input"]), int(row["output"]))
+                for stage, row in assumed.items()
+                if stage != "thinking"
+            }
+        except (TypeError, ValueError, KeyError, AttributeError):
+            raise UserError(
+                f"{where}: assumed", "is no table of tokens", "Give {input: …, output: …} a stage."
+            ) from None
+        priced = {str(name): _price(where, str(name), row) for name, row in models.items()}
+        return cls(priced, tokens, thinking)
 
     def of(self, asked: str, served: str | None = None) -> Price | None:
         """The price of the model that answered, else of the one that was asked for."""
         return self.models.get(served or "") or self.models.get(asked)
 
+    def assumed(self, stage: str, *, thinking: bool) -> tuple[int | None, int | None]:
+        """Tokens in and out of a call that nobody has made yet; None where nothing is assumed."""
+        if stage not in self.tokens:
+            return None, None
+        given, written = self.tokens[stage]
+        return given, written + (self.thinking if thinking else 0)
+
     def with_live(self, live: Mapping[str, Price]) -> "Prices":
         """Prices that an API gives now before those of the table."""
-        return Prices({**self.models, **live})
+        return replace(self, models={**self.models, **live})
 
     def cost(self, asked: str, usages: Iterable[Usage]) -> Cost:
         """Sum what was reported, and by this table what was not."""

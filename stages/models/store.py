@@ -108,6 +108,14 @@ class Store:
             self._set_aside(path, error)
             return None
 
+    def model_of(self, key: str) -> Json | None:
+        """The identity of the model whose reply is under a key; None where there is no reply."""
+        try:
+            found = json.loads(self._reply_path(key).read_bytes())["request"]["model"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return found if isinstance(found, dict) else None
+
     def put(self, key: str, request: Json, stored: Stored, *, durable: bool = True) -> None:
         """Write a reply; it is complete on disk (flushed, if durable) before this returns."""
         blobs = {name: self._write_blob(data, durable) for name, data in stored.blobs.items()}

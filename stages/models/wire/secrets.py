@@ -1,12 +1,16 @@
 """Keys: read from the environment, or from a file `.env` that git ignores, and shown nowhere."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from stages.models.store import main_workspace
 from stages.records.errors import UserError
 
 MASK = "[key]"
+_NOT_NEEDED: ContextVar[bool] = ContextVar("keys_not_needed", default=False)
 
 
 def looked_up(variable: str) -> str:
@@ -27,6 +31,16 @@ def looked_up(variable: str) -> str:
     return found
 
 
+@contextmanager
+def not_needed() -> Iterator[None]:
+    """Make adapters without their keys, to look at them and not to call them."""
+    token = _NOT_NEEDED.set(True)
+    try:
+        yield
+    finally:
+        _NOT_NEEDED.reset(token)
+
+
 class Secret:
     """The key of a provider, by the name of its environment variable.
 
@@ -40,13 +54,15 @@ class Secret:
     Raises
     ------
     UserError
-        If the variable is unset or empty, except in replay, where nothing is sent.
+        If the variable is unset or empty, except where nothing is sent: in replay, and within
+        `not_needed`.
     """
 
     def __init__(self, variable: str | None, provider: str) -> None:
         self.variable, self.provider = variable, provider
         self._value = looked_up(variable) if variable else ""
-        if variable and not self._value and os.environ.get("EDCT_REPLAY", "0") != "1":
+        nothing_is_sent = os.environ.get("EDCT_REPLAY", "0") == "1" or _NOT_NEEDED.get()
+        if variable and not self._value and not nothing_is_sent:
             raise UserError(
                 f"environment variable {variable}",
                 f"is not set, and {provider} needs a key",
