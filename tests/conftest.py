@@ -15,6 +15,7 @@ from tests.models.local.checkpoints import (  # noqa: F401 - fixtures, for whoev
     tiny_llava,
     tiny_qwen3_vl,
 )
+from tests.models.local.tiny import tiny  # noqa: F401
 
 EVERYTHING = os.environ.get("EDCT_TESTS") == "all"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

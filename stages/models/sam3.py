@@ -17,8 +17,9 @@ from stages.models.local.faults import within_memory
 from stages.models.local.loading import once
 from stages.models.local.looking import Eye, finite, placed, shortened, shown
 from stages.models.local.placement import Placement
+from stages.models.local.presence import presence
 from stages.models.picture import Picture
-from stages.models.protocol import Detection, Detector, Segmentation, Segmenter
+from stages.models.protocol import Detection, Detector, Finding, Segmentation, Segmenter
 from stages.models.segmenter.boxes import Corners, within
 from stages.records.attempt import Box
 
@@ -172,6 +173,10 @@ class Sam3(Detector, Segmenter):
             "mask_threshold": self.mask_threshold,
             "top_k": self.top_k,
         }
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Whether the weights are on this disk; they are not loaded."""
+        return presence(self.eye.checkpoint)
 
     async def detect(self, picture: Picture, phrase: str) -> Detection:
         """Boxes of the instances of a phrase, best first."""

@@ -6,13 +6,13 @@ pictures) to Moondream's servers.
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stages.models.detector.boxes import Frame
 from stages.models.local.faults import explained, installed, release_of, within_memory
 from stages.models.picture import Picture
-from stages.models.protocol import CallError, Detection, Detector
+from stages.models.protocol import CallError, Detection, Detector, Finding
 from stages.models.wire.parts import Encoding, data_url
 from stages.records.base import Status
 from stages.records.usage import Usage
@@ -68,6 +68,11 @@ class MoondreamLocal(Detector):
             "overhang": self.overhang,
             "runtime": self.runtime,
         }
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """What can be known before the engine starts."""
+        wants = "the engine wants a GPU or Apple silicon"
+        return [Finding("note", f"{wants}, and looks for its weights when it starts")]
 
     async def detect(self, picture: Picture, phrase: str) -> Detection:
         """Boxes in the order of the reply; none where it sees no such object."""

@@ -13,8 +13,9 @@ from stages.models.local.checkpoint import Checkpoint
 from stages.models.local.faults import within_memory
 from stages.models.local.looking import Eye, finite, placed, shortened, shown
 from stages.models.local.placement import Placement
+from stages.models.local.presence import presence
 from stages.models.picture import Picture
-from stages.models.protocol import Detection, Detector
+from stages.models.protocol import Detection, Detector, Finding
 from stages.records.attempt import Box
 
 
@@ -88,6 +89,10 @@ class ZeroShot(Detector):
             "nms_iou": self.nms_iou,
             "top_k": self.top_k,
         }
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Whether the weights are on this disk; they are not loaded."""
+        return presence(self.eye.checkpoint)
 
     async def detect(self, picture: Picture, phrase: str) -> Detection:
         """Boxes with scores, best first; none where nothing exceeds the threshold."""

@@ -16,8 +16,9 @@ from stages.models.local.checkpoint import Checkpoint, offline
 from stages.models.local.faults import explained, installed, release_of, within_memory
 from stages.models.local.loading import once
 from stages.models.local.placement import Placement
+from stages.models.local.presence import presence
 from stages.models.picture import Picture
-from stages.models.protocol import CallError, EditedImage, Editor
+from stages.models.protocol import CallError, EditedImage, Editor, Finding
 from stages.models.wire.seeds import edit_seed
 from stages.records.base import Status
 from stages.records.errors import UserError
@@ -108,6 +109,14 @@ class Diffusion(Editor):
             "quantization": self.quantization,
             "dtype": self.placement.dtype,
         }
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Whether the pipeline takes this call, and the weights are on this disk."""
+        try:
+            self._kind()
+        except UserError as error:
+            return [Finding("wrong", f"{error.where}: {error.what}", error.remedy)]
+        return presence(self.checkpoint)
 
     async def edit(
         self, picture: Picture, instruction: str, *, seed: int, attempt: int

@@ -11,8 +11,9 @@ from stages.models.local.checkpoint import Checkpoint
 from stages.models.local.faults import within_memory
 from stages.models.local.looking import Eye, finite, placed, shown
 from stages.models.local.placement import Placement
+from stages.models.local.presence import presence
 from stages.models.picture import Picture
-from stages.models.protocol import Segmentation, Segmenter
+from stages.models.protocol import Finding, Segmentation, Segmenter
 from stages.models.segmenter.boxes import Corners, within
 from stages.records.attempt import Box
 
@@ -73,6 +74,10 @@ class Sam2(Segmenter):
             "multimask": self.multimask,
             "mask_threshold": self.mask_threshold,
         }
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Whether the weights are on this disk; they are not loaded."""
+        return presence(self.eye.checkpoint)
 
     async def segment(self, picture: Picture, boxes: tuple[Box, ...]) -> Segmentation:
         """Cut out each box; what of a box lies outside of the picture is cut off first."""

@@ -7,19 +7,19 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.models.local.batching import Batcher
-from stages.models.local.checkpoint import Checkpoint
+from stages.models.local.checkpoint import Checkpoint, offline
 from stages.models.local.faults import explained, installed, release_of, within_memory
 from stages.models.local.loading import once
 from stages.models.local.looking import finite
 from stages.models.local.placement import Placement
 from stages.models.picture import Picture
-from stages.models.protocol import Segmentation, Segmenter
+from stages.models.protocol import Finding, Segmentation, Segmenter
 from stages.models.segmenter.boxes import Corners, within
 from stages.records.attempt import Box
 from stages.records.errors import UserError
@@ -87,6 +87,29 @@ class Sam2Package(Segmenter):
             "multimask": self.multimask,
             "mask_threshold": self.mask_threshold,
         }
+
+    async def preflight(self, role: str) -> Sequence[Finding]:
+        """Whether the checkpoint is on this disk, and its description known."""
+        try:
+            described = self._description.name
+            if self.checkpoint.is_folder:
+                return [Finding("ok", f"{self._weights.name} is on this disk, with {described}")]
+            cached = self._cached()
+        except UserError as error:
+            return [Finding("wrong", f"{error.where}: {error.what}", error.remedy)]
+        if cached:
+            return [Finding("ok", f"{self.file} is on this disk, with {described}")]
+        state: Literal["wrong", "note"] = "wrong" if offline() else "note"
+        return [Finding(state, f"{self.file} is not on this disk", "The first call downloads it.")]
+
+    def _cached(self) -> bool:
+        installed("huggingface_hub")
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(
+            self.checkpoint.model, self.file, revision=self.checkpoint.commit
+        )
+        return isinstance(found, str)
 
     async def segment(self, picture: Picture, boxes: tuple[Box, ...]) -> Segmentation:
         """Cut out each box; what of a box lies outside of the picture is cut off first."""

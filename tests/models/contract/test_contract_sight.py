@@ -12,8 +12,14 @@ import yaml
 from PIL import Image
 
 from stages.imaging import codec
+from stages.models.detector.zero_shot import ZeroShot
+from stages.models.editor.diffusion import Diffusion
+from stages.models.local import looking
 from stages.models.picture import Picture
 from stages.models.protocol import Detector, Segmenter
+from stages.models.sam3 import Sam3
+from stages.models.segmenter.sam2 import Sam2
+from stages.models.segmenter.sam2_package import Sam2Package
 from stages.records.attempt import Box
 from stages.workflow import adapters
 from tests.models.contract.sighted import (
@@ -28,6 +34,7 @@ from tests.models.contract.sighted import (
 )
 
 PICTURE = noise(61, 83)
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 SHAPES = [(1, 1), (2, 90), (33, 57)]
 
 
@@ -81,6 +88,41 @@ def test_an_identity_is_json_without_a_path_and_the_same_for_the_same(
     assert written == json.dumps(make(tiny).identity())
     assert "/tmp" not in written
     assert "tiny" not in written
+
+
+@pytest.mark.parametrize("make", cases(DETECTORS, SEGMENTERS, EDITORS))
+def test_a_preflight_finds_the_weights_and_loads_none(
+    make: Make, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("weights were loaded")
+
+    monkeypatch.setattr(looking, "pretrained", never)
+    monkeypatch.setattr(Diffusion, "_load", never)
+    monkeypatch.setattr(Sam2Package, "_build", never)
+    states = [found.state for found in asyncio.run(make(tiny).preflight("any"))]
+    assert states == ["ok"]
+
+
+@pytest.mark.local("sam2", "diffusers")
+@pytest.mark.parametrize(
+    "adapter",
+    [
+        lambda: ZeroShot("maker/none", COMMIT),
+        lambda: Sam2("maker/none", COMMIT),
+        lambda: Sam3("maker/none", COMMIT),
+        lambda: Sam2Package("maker/none", "a.pt", "configs/sam2.1/sam2.1_hiera_l.yaml", COMMIT),
+        lambda: Sam2Package("maker/none", "a.pt", "configs/none.yaml", COMMIT),
+        lambda: Diffusion("maker/none", "Flux2KleinPipeline", COMMIT),
+        lambda: Diffusion("maker/none", "NoPipeline", COMMIT),
+    ],
+)
+def test_a_preflight_says_what_would_fail(adapter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (found,) = asyncio.run(adapter().preflight("any"))
+    assert found.state == "wrong"
+    assert found.what
+    assert found.remedy
 
 
 # --- detectors -----------------------------------------------------------------------------------

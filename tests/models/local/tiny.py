@@ -1,4 +1,4 @@
-"""Tiny checkpoints, made once a run."""
+"""Tiny checkpoints of what sees and edits, made once a run."""
 
 from collections.abc import Callable
 from pathlib import Path
