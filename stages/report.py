@@ -1,9 +1,9 @@
-"""Report: tables, figures, DVC metrics and plots, and one page, from what the others wrote.
+"""Report: tables, figures, DVC metrics and plots, and two pages, from what the others wrote.
 
 Reads the records of every cell in `data/plan/cells.json` and of every study of pairs in
-`pair_names`, and the published numbers. Writes `reports/`: `tables/`, `figures/`, `plots/`,
-`images/`, `metrics.json` and `index.html`. It estimates nothing and calls no model; equal records
-give equal files.
+`pair_names`, people's labels and the published numbers. Writes `reports/`: `tables/`, `figures/`,
+`plots/`, `images/`, `metrics.json`, `index.html` and `gallery.html` (every intervention). It
+estimates nothing and calls no model; equal records give equal files.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any
 
 from stages.reporting import (
     capability,
+    case_page,
     figures,
     finding_figures,
     gallery,
@@ -22,6 +23,7 @@ from stages.reporting import (
     tables,
 )
 from stages.reporting.all_tables import all_tables
+from stages.reporting.prints import Prints
 from stages.reporting.reading import read_capability, read_study
 from stages.reporting.study import Study
 from stages.workflow import params as parameters
@@ -50,22 +52,24 @@ def run(root: Path, params: Mapping[str, Any]) -> None:
             _write(reports / "tables" / f"{table.name}.{ending}", form(table).encode())
     for table in plots.plot_tables(study):
         _write(reports / "plots" / f"{table.name}.csv", tables.to_csv(table).encode())
-    html, images = page.render(
+    prints = Prints(reports, view_px=settings.image_px, thumbnail_px=settings.thumbnail_px)
+    prints.make(study)
+    html = page.render(
         study,
         title=settings.title,
         cases=shown,
         verified=verified,
         figures=names,
         settings=settings.settings,
-        thumbnail_px=settings.thumbnail_px,
+        prints=prints,
     )
-    (reports / "images").mkdir(parents=True, exist_ok=True)
-    for name, data in images.items():
-        _write(reports / "images" / name, data)
     _write(reports / "index.html", html.encode())
+    _write(reports / "gallery.html", case_page.render(study, prints).encode())
     metrics = json.dumps(plots.metrics(study), indent=2, ensure_ascii=False, allow_nan=False)
     _write(reports / "metrics.json", f"{metrics}\n".encode())
-    print(f"report: {len(study.cells)} rows, {len(names)} figures, {len(shown)} chains to look at")
+    print(
+        f"report: {len(study.cells)} rows, {len(names)} figures, {len(cases)} chains in the gallery"
+    )
 
 
 def write_figures(

@@ -11,7 +11,7 @@ from stages.records.concept import Concept
 from stages.records.instruction import Instruction
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
-from stages.records.score import Intervention
+from stages.records.score import Cell, Intervention
 from stages.reporting.study import CellRecords, Pixels, Study
 from stages.reporting.words import cell_label, varying_axes
 
@@ -38,6 +38,7 @@ class Case:
     """One sample in one cell: question, baseline, concepts and the chain."""
 
     label: str
+    cell: Cell
     sample: Sample
     pixels: Pixels
     baseline: Answer | None
@@ -105,6 +106,7 @@ def _case(sample: Sample, records: CellRecords, label: str, rows: dict[int, Inte
     )
     return Case(
         label,
+        records.cell,
         sample,
         records.pixels,
         records.baseline.get(sample.id),

@@ -1,56 +1,23 @@
-"""The report page: one HTML file that opens from disk, its pictures in a folder beside it."""
+"""The report page: one HTML file that opens from disk, its pictures in a folder beside it.
 
-import hashlib
+It has no script. Its numbers lead to the gallery (`case_page`), filtered to the cases behind them.
+"""
+
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup, escape
-
-from stages.records.attempt import Attempt
-from stages.reporting import forest, words
+from stages.reporting import forest, links, words
 from stages.reporting.all_tables import all_tables
+from stages.reporting.cases import name_of
 from stages.reporting.funnel import gate, verdicts
 from stages.reporting.gallery import Case, Verified
-from stages.reporting.pictures import Album, ImageRef, fit, panel
+from stages.reporting.prints import Prints
 from stages.reporting.protocol_tables import funnels
-from stages.reporting.study import Pixels, Study, adapters_of, simulated, use_by_role
+from stages.reporting.provenance import configuration, digest
+from stages.reporting.study import Study, adapters_of, simulated, use_by_role
 from stages.reporting.tables import Column, Quantity, Table, Value, readable, text
-
-
-@dataclass(frozen=True)
-class Views:
-    """The pictures of one attempt on the page."""
-
-    original: ImageRef | None
-    edited: ImageRef | None
-    change: ImageRef | None
-    target: ImageRef | None
-
-
-class Pictures:
-    """Puts pictures into the page's album, each drawn once."""
-
-    def __init__(self, album: Album, *, width: int) -> None:
-        self.album, self.width = album, width
-        self._views: dict[int, Views] = {}
-
-    def image(self, sha256: str, pixels: Pixels) -> ImageRef:
-        """A thumbnail of one image."""
-        return self.album.add(fit(pixels(sha256), width=self.width))
-
-    def views(self, attempt: Attempt, pixels: Pixels) -> Views:
-        """Original, edited, change map, box and mask of one attempt."""
-        if id(attempt) not in self._views:
-            drawn = panel(attempt, pixels, width=self.width)
-            self._views[id(attempt)] = Views(
-                *(
-                    None if view is None else self.album.add(view)
-                    for view in (drawn.original, drawn.edited, drawn.change, drawn.target)
-                )
-            )
-        return self._views[id(attempt)]
+from stages.reporting.templating import environment
 
 
 def render(
@@ -61,81 +28,72 @@ def render(
     verified: Sequence[Verified],
     figures: Sequence[str],
     settings: Sequence[str],
-    thumbnail_px: int,
-) -> tuple[str, dict[str, bytes]]:
+    prints: Prints,
+) -> str:
     """Make the page.
 
     Parameters
     ----------
     cases, verified
-        What the gallery and the panels show.
+        What the cards and the panels show.
     figures
         Names of the figures that were written.
     settings
         Sections of the parameters that the page prints.
-    thumbnail_px
-        Width of the page's pictures in pixels.
-
-    Returns
-    -------
-    html : str
-    images : dict of str to bytes
-        JPEG files of the folder ``images`` beside the page, by name.
+    prints
+        The images beside the page.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("stages.reporting"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "plain": words.plain,
-        "breakable": lambda value: escape(value).replace("_", Markup("_<wbr>")),
-        "reason": words.reason,
-        "percent": words.percent,
-        "digits": lambda value: words.DASH if value is None else f"{value:.2f}",
-    }
-    album = Album()
     tables = {table.name: table for table in all_tables(study)}
     by_label = funnels(study)
-    html = environment.get_template("page.html").render(
-        study=study,
-        title=title,
-        simulated=_simulated_parts(study),
-        all_simulated=bool(study.cells) and _all_simulated(study.params),
-        tables=tables,
-        forest=forest,
-        table_forests={name: _forests(study, tables[name]) for name in ("table1", "table3")},
-        figures=figures,
-        funnel=by_label["all"],
-        funnels={label: steps for label, steps in by_label.items() if label != "all"},
-        gate=gate(study.interventions),
-        verdicts=verdicts(study.interventions),
-        cases=cases,
-        verified=verified,
-        pictures=Pictures(album, width=thumbnail_px),
-        main_columns=_main_columns(tables["table1"]),
-        domain_columns=_domain_columns(tables["table3"]),
-        scope=_scope(study),
-        table1_has_published=any(c.key.startswith("published") for c in tables["table1"].columns),
-        table1_keys=[column.key for column in tables["table1"].columns],
-        describe=_describe,
-        settings=list(_flat({key: study.params[key] for key in settings if key in study.params})),
-        digest=digest({key: study.params[key] for key in settings if key in study.params}),
-        use=use_by_role(study),
-        served=lambda use: use.served or adapters_of(study.params, use.role) or words.DASH,
-        share=words.share,
-        findings=_sections(tables, figures),
-        figure_words=FIGURES,
-        table_words=TABLES,
-        readable=readable,
-        is_quantity=lambda value: isinstance(value, Quantity),
-        quantity_parts=_parts,
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            study=study,
+            title=title,
+            simulated=_simulated_parts(study),
+            all_simulated=bool(study.cells) and _all_simulated(study.params),
+            tables=tables,
+            forest=forest,
+            table_forests={name: _forests(study, tables[name]) for name in ("table1", "table3")},
+            figures=figures,
+            funnel=by_label["all"],
+            funnels={label: steps for label, steps in by_label.items() if label != "all"},
+            gate=gate(study.interventions),
+            verdicts=verdicts(study.interventions),
+            cases=cases,
+            verified=verified,
+            prints=prints,
+            n_cases=len(study.interventions) + sum(len(pairs.attempts) for pairs in study.pairs),
+            card_link=_card_link,
+            links=links,
+            main_links=links.main_table(study),
+            domain_links=links.domain_table(study),
+            attrition_links=links.attrition_table(study),
+            configuration=configuration(study),
+            main_columns=_main_columns(tables["table1"]),
+            domain_columns=_domain_columns(tables["table3"]),
+            scope=_scope(study),
+            table1_has_published=any(
+                c.key.startswith("published") for c in tables["table1"].columns
+            ),
+            table1_keys=[column.key for column in tables["table1"].columns],
+            describe=_describe,
+            settings=list(
+                _flat({key: study.params[key] for key in settings if key in study.params})
+            ),
+            digest=digest({key: study.params[key] for key in settings if key in study.params}),
+            use=use_by_role(study),
+            served=lambda use: use.served or adapters_of(study.params, use.role) or words.DASH,
+            share=words.share,
+            findings=_sections(tables, figures),
+            figure_words=FIGURES,
+            table_words=TABLES,
+            readable=readable,
+            is_quantity=lambda value: isinstance(value, Quantity),
+            quantity_parts=_parts,
+        )
     )
-    return html, album.files
 
 
 FIGURES = {
@@ -194,12 +152,6 @@ def _sections(
     return [(name, title, parts) for name, title, parts in SECTIONS if present & {*parts}]
 
 
-def digest(params: Mapping[str, Any]) -> str:
-    """SHA-256 of parameters in canonical JSON."""
-    canonical = json.dumps(params, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
 def _parts(value: Value, column: Column) -> tuple[str, str]:
     """Mean and interval apart, so that the page can set them apart."""
     shown = text(value, column)
@@ -224,6 +176,12 @@ def _forests(study: Study, table: Table) -> list[list[forest.Mark]]:
         ("published", "published_ccs_binary"),
     )
     return [[m for kind, key in kinds if (m := mark(kind, key, row))] for row in table.rows]
+
+
+def _card_link(case: Case) -> str:
+    """The first step of a case in the gallery, among the steps of its chain."""
+    position = case.steps[0].position if case.steps else 0
+    return links.gallery(case=name_of(case.cell, case.sample.id, position))
 
 
 def _main_columns(table: Table) -> list[str]:

@@ -1,11 +1,12 @@
 """Pictures for people: thumbnails, the heat map of Δ, box and mask over the image.
 
-Arrays are ``(H, W, 3)`` uint8 RGB. Everything is drawn at the size in which it is shown.
+Arrays are ``(H, W, 3)`` uint8 RGB. Everything is drawn at the size in which it is shown. Figures
+get whole pictures; pages lay a see-through layer over a photograph, so that it is kept once.
 """
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -37,12 +38,8 @@ def heat_map(image: RGB, changed: NDArray[np.uint8]) -> RGB:
     changed : (H', W')
         255 where a pixel changed, at any size of the same aspect ratio; shrinking it averages.
     """
-    height, width = image.shape[:2]
-    density = cv2.resize(changed, (width, height), interpolation=cv2.INTER_AREA) / 255.0
-    density = cv2.GaussianBlur(density, (0, 0), 0.004 * float(np.hypot(height, width)) + 0.3)
-    stops = np.array([rgb(colour) for colour in HEAT], dtype=float)
-    at = np.linspace(0.0, 1.0, len(stops))
-    colour = np.stack([np.interp(density, at, stops[:, channel]) for channel in range(3)], axis=-1)
+    density = _density(changed, image.shape[1], image.shape[0])
+    colour = _heat_colours(density)
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)[..., None]
     pale = 255.0 - 0.55 * (255.0 - grey)
     weight = np.clip(density * 2.0, 0.0, 0.95)[..., None]
@@ -110,27 +107,54 @@ def panel(attempt: Attempt, pixels: Pixels, *, width: int) -> Panel:
     return Panel(small_source, small_edited, change, target)
 
 
-@dataclass(frozen=True)
-class ImageRef:
-    """An image file beside the page."""
+class Layer(NamedTuple):
+    """A picture of few colours, to be laid over another of the same aspect ratio."""
 
-    src: str
-    width: int
-    height: int
+    levels: NDArray[np.uint8]
+    """``(H, W)``: which entry of the palette a pixel has."""
+    palette: NDArray[np.uint8]
+    """``(N, 4)``: red, green, blue and opacity in [0, 255]."""
 
 
-@dataclass
-class Album:
-    """JPEG files for a page, named by content, each kept once."""
+def heat_layer(changed: NDArray[np.uint8], *, width: int, levels: int = 16) -> Layer:
+    """The local share of changed pixels as a layer; what `heat_map` lays over grey.
 
-    folder: str = "images"
-    files: dict[str, bytes] = field(default_factory=dict)
+    Parameters
+    ----------
+    changed : (H, W)
+        255 where a pixel changed.
+    width : int
+        Largest width of the layer in pixels.
+    levels : int
+        How many shares are told apart.
+    """
+    small = fit(changed, width=width)
+    share = _density(changed, small.shape[1], small.shape[0])
+    steps = np.linspace(0.0, 1.0, levels)
+    opacity = np.clip(steps * 2.0, 0.0, 0.95)[:, None]
+    palette = np.rint(np.hstack([_heat_colours(steps), 255.0 * opacity]))
+    at = np.rint(share * (levels - 1))
+    return Layer(at.astype(np.uint8), palette.astype(np.uint8))
 
-    def add(self, pixels: RGB, *, quality: int = 80) -> ImageRef:
-        """Keep an image; equal images share a file."""
-        bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
-        _, buffer = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])
-        data = buffer.tobytes()
-        name = f"{hashlib.sha256(data).hexdigest()[:20]}.jpg"
-        self.files[name] = data
-        return ImageRef(f"{self.folder}/{name}", pixels.shape[1], pixels.shape[0])
+
+def mask_layer(mask: NDArray[np.uint8], *, width: int) -> Layer:
+    """A mask (255 inside) as a layer: tinted within, outlined in the same blue."""
+    small = np.ascontiguousarray(fit(mask, width=width) > 127, dtype=np.uint8)
+    outline, _ = cv2.findContours(small, cv2.RETR_LIST, cv2.CHAIN_APPROX_NONE)
+    drawn = np.asarray(cv2.drawContours(small.copy(), outline, -1, 2, 2), dtype=np.uint8)
+    blue = rgb(BLUE)
+    return Layer(drawn, np.array([(*blue, 0), (*blue, 102), (*blue, 255)], dtype=np.uint8))
+
+
+def _density(changed: NDArray[np.uint8], width: int, height: int) -> NDArray[np.float64]:
+    """Local share of changed pixels, ``(height, width)`` in [0, 1]."""
+    share = cv2.resize(changed, (width, height), interpolation=cv2.INTER_AREA) / 255.0
+    sigma = 0.004 * float(np.hypot(height, width)) + 0.3
+    return np.asarray(cv2.GaussianBlur(share, (0, 0), sigma), dtype=np.float64)
+
+
+def _heat_colours(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Colours of shares in [0, 1], red, green and blue on a last axis."""
+    stops = np.array([rgb(colour) for colour in HEAT], dtype=float)
+    at = np.linspace(0.0, 1.0, len(stops))
+    return np.stack([np.interp(share, at, stops[:, channel]) for channel in range(3)], axis=-1)

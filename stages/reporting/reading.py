@@ -40,6 +40,7 @@ from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Estimate, Intervention
 from stages.reporting.capability import OtherScore, read_scores
+from stages.reporting.provenance import git_tree
 from stages.reporting.study import (
     CellRecords,
     Findings,
@@ -71,9 +72,16 @@ def read_study(root: Path, params: Mapping[str, Any]) -> Study:
     name = parameters.value(params, "study", str)
     prompts = read_prompts(root / "prompts" / parameters.value(params, "prompts", str))
     coverage = tuple(jsonl.read(folders.calibration / "coverage.jsonl", CoverageRow))
+    code = git_tree(root / "stages")
     if not cells:
         return Study(
-            name=name, params=params, cells=(), pairs=pairs, prompts=prompts, coverage=coverage
+            name=name,
+            params=params,
+            cells=(),
+            pairs=pairs,
+            prompts=prompts,
+            coverage=coverage,
+            code=code,
         )
     return Study(
         name=name,
@@ -91,6 +99,7 @@ def read_study(root: Path, params: Mapping[str, Any]) -> Study:
         coverage=coverage,
         planted=read_planted(params, {cell.target for cell in cells}),
         prompts=prompts,
+        code=code,
     )
 
 

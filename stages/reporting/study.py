@@ -182,6 +182,8 @@ class Study:
     """The CCS that was built into each simulated target."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of each prompt file, by its path below the prompts folder."""
+    code: str | None = None
+    """Name of the folder ``stages`` as a tree of git; None where there is none."""
 
     @property
     def fixed(self) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """The words and digits of the report: names of rows, metrics and reasons, and how numbers read."""
 
+import unicodedata
 from collections.abc import Sequence
 
 from stages.records.base import Status
@@ -76,6 +77,33 @@ def plain(text: str) -> str:
         else:
             out.append(char)
     return "".join(out)
+
+
+def shown(text: str) -> str:
+    """Text as a model wrote it, with whatever could not be seen made visible.
+
+    Line breaks and tabs stay. A control character becomes its picture (``␛``), a character
+    without shape that steers what is around it its code (``⟨U+202E⟩``). Joiners that scripts and
+    emoji need stay.
+    """
+    return "".join(map(_shown, text.replace("\r\n", "\n")))
+
+
+def _shown(char: str) -> str:
+    code = ord(char)
+    if char in "\n\t\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}\N{SOFT HYPHEN}":
+        return char
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if char in "\u2028\u2029":
+        return "\n"
+    match unicodedata.category(char):
+        case "Cs":
+            return "\N{REPLACEMENT CHARACTER}"
+        case "Cc" | "Cf":
+            return f"⟨U+{code:04X}⟩"
+        case _:
+            return char
 
 
 def shorten(text: str, limit: int) -> str:

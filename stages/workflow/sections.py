@@ -99,13 +99,15 @@ class Report(Section):
     title: str
     """Title of the page."""
     gallery: Shown
-    """Chains in the page's gallery."""
+    """Chains that the page picks out of the gallery, which has them all."""
     panels: Shown
     """Verified attempts that are drawn in four views."""
     examples: Shown
     """Chains that are printed as figures."""
-    thumbnail_px: Annotated[int, Field(ge=64, le=2048)]
-    """Width of the page's pictures in pixels."""
+    image_px: Annotated[int, Field(ge=64, le=2048)]
+    """Width of the pages' pictures in pixels."""
+    thumbnail_px: Annotated[int, Field(ge=32, le=512)]
+    """Width of the pictures in lists in pixels."""
     dpi: Annotated[int, Field(ge=72, le=600)]
     """Resolution of the figures in dots an inch."""
     settings: list[str]

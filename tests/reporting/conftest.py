@@ -38,7 +38,8 @@ REPORT = {
     "gallery": 6,
     "panels": 4,
     "examples": 1,
-    "thumbnail_px": 200,
+    "image_px": 200,
+    "thumbnail_px": 60,
     "dpi": 80,
     "settings": ["study", "targets", "chain", "verify"],
 }
