@@ -55,7 +55,8 @@ def gather(reports: Path, gathered: Path, study: str, tables: tuple[str, ...]) -
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("tables", "figures", "images"):
         shutil.copytree(reports / name, folder / name)
-    shutil.copy2(reports / "index.html", folder)
+    for page in ("index.html", "gallery.html"):
+        shutil.copy2(reports / page, folder)
     for table in tables:
         for path in (reports / "tables").glob(f"{table}.*"):
             shutil.copy2(path, gathered)

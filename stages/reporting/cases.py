@@ -188,7 +188,7 @@ class _Builder:
                         sample=self.samples.put(key, sample),
                         edit=self.edits.put(key, edit),
                         position=1,
-                        stage="edit",
+                        stage="pairs",
                         status=str(attempt.status),
                         reason=_text(attempt.reason),
                         attempts=1,

@@ -61,7 +61,7 @@ def _row(facets: dict[str, object], positions: Sequence[int]) -> dict[str, str]:
         "ccs_graded": gallery(facets, through="graded"),
         "n_interventions": gallery(facets, through="judge"),
         "n_graded": gallery(facets, through="graded"),
-        "n_planned": gallery(facets, through="planned"),
+        "n_planned": gallery(facets),
     }
     for k in positions:
         at = gallery(facets, position=k, through="judge")

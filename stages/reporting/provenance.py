@@ -70,7 +70,8 @@ def configuration(study: Study) -> list[tuple[str, str]]:
         if names:
             label = axis.capitalize() + ("s" if len(names) > 1 else "")
             out.append((label, _served(study, axis, names)))
-    roles = ("detector", "segmenter")
+    called = {use.role for use in use_by_role(study)}
+    roles = [r for r in ("detector", "segmenter") if study.cells or r in called]
     out += [(role.capitalize(), adapters_of(study.params, role)) for role in roles]
     if study.cells:
         out.append(("Chain", _chain(study.params.get("chain"))))

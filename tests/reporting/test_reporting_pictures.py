@@ -1,13 +1,22 @@
-"""Thumbnails, heat maps, overlays and the album."""
+"""Thumbnails, heat maps, overlays, layers, and the prints beside the pages."""
+
+import hashlib
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 from stages.records.attempt import Box
 from stages.reporting.forest import Mark, row
 from stages.reporting.palette import BLUE, ORANGE, rgb
-from stages.reporting.pictures import Album, box_and_mask, fit, heat_map
+from stages.reporting.pictures import box_and_mask, fit, heat_layer, heat_map, mask_layer
+from stages.reporting.prints import Prints
+from stages.reporting.reading import read_study
 
 
 @pytest.fixture
@@ -52,16 +61,56 @@ def test_box_and_mask_are_drawn_to_scale(grey: NDArray[np.uint8]) -> None:
     assert (drawn[55, 5] == 128).all()
 
 
-def test_album_keeps_equal_images_once(grey: NDArray[np.uint8]) -> None:
-    album = Album()
-    first, second = album.add(grey), album.add(grey.copy())
-    other = album.add(255 - grey)
-    assert first == second != other
-    assert set(album.files) == {
-        first.src.removeprefix("images/"),
-        other.src.removeprefix("images/"),
-    }
-    assert (first.width, first.height) == (80, 60)
+def test_heat_layer_over_grey_is_the_heat_map(grey: NDArray[np.uint8]) -> None:
+    changed = np.zeros((60, 80), np.uint8)
+    changed[10:30, 10:30] = 255
+    layer = heat_layer(changed, width=80, levels=256)
+    drawn = layer.palette[layer.levels].astype(float)
+    weight = drawn[..., 3:] / 255
+    pale = 255 - 0.55 * (255 - 128.0)
+    laid = pale * (1 - weight) + drawn[..., :3] * weight
+    assert np.abs(laid - heat_map(grey, changed)).max() < 4
+
+
+def test_mask_layer_is_clear_outside_tinted_inside_and_outlined() -> None:
+    mask = np.zeros((120, 160), np.uint8)
+    mask[40:80, 40:120] = 255
+    layer = mask_layer(mask, width=80)
+    opacity = layer.palette[layer.levels][..., 3]
+    assert layer.levels.shape == (60, 80)
+    assert opacity[5, 5] == 0
+    assert opacity[30, 40] == 102
+    assert opacity[20, 40] == 255
+    assert (layer.palette[1:, :3] == rgb(BLUE)).all()
+
+
+def test_prints_are_named_by_content_and_kept_once(
+    workspace: Callable[..., tuple[Path, dict[str, Any]]],
+) -> None:
+    root, params = workspace()
+    study = read_study(root, params)
+    made = []
+    for name in ("first", "second"):
+        prints = Prints(root / name, view_px=100, thumbnail_px=40)
+        prints.make(study)
+        made.append({p.name: p.read_bytes() for p in (root / name / "images").iterdir()})
+    assert made[0] == made[1]
+    for name, data in made[0].items():
+        assert hashlib.sha256(data).hexdigest()[:20] == name.partition(".")[0]
+        assert Image.open(io.BytesIO(data)).format == {"jpg": "JPEG", "png": "PNG"}[name[-3:]]
+    attempt = next(a for a in study.records[0].attempts["s-003"] if a.status == "ok")
+    views = prints.views(attempt)
+    assert views.searched is views.before
+    assert views.before
+    assert views.after
+    assert views.heat
+    assert views.mask
+    assert (views.after.view.width, views.after.view.height) == (100, 75)
+    assert (views.after.thumbnail.width, views.after.width) == (40, 160)
+    layer = Image.open(root / "second" / views.mask.src).convert("RGBA")
+    assert layer.getpixel((2, 2))[3] == 0
+    assert layer.getpixel((45, 40))[3] == 102
+    assert prints.photo(None) is None
 
 
 def test_forest_row_puts_marks_on_the_scale() -> None:

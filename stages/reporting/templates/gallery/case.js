@@ -108,7 +108,7 @@ class CaseView {
       edit.change && element("details", {}, element("summary", {}, "What to keep and what to avoid"),
         element("dl", {}, term("keep", said(edit.keep)), term("avoid", said(edit.avoid)))),
       shown ? [figures(shown), this.measured(shown)] : element("p", {}, this.status(one.status), one.reason && said(one.reason)),
-      one.status !== "ok" && shown && one.stage === "edit" && element("p", { class: "reason" }, `Not accepted: ${this.status(one.status)}. `, one.reason && element("span", { class: "said" }, one.reason)));
+      one.status !== "ok" && shown && ["edit", "pairs"].includes(one.stage) && element("p", { class: "reason" }, `Not accepted: ${this.status(one.status)}. `, one.reason && element("span", { class: "said" }, one.reason)));
   }
 
   measured(attempt) {

@@ -2,7 +2,7 @@
 
 const DECIDED = {
   baseline: "first answer", concepts: "concepts", instructions: "instructions", edit: "editing",
-  requery: "second answer", judge: "judging",
+  requery: "second answer", judge: "judging", pairs: "the gate (pairs)",
 };
 const DIFFER = {
   judge_people: "judge and human", gate_people: "gate and human", people: "humans",
