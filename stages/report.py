@@ -80,16 +80,17 @@ def write_figures(
     folder: Path,
     *,
     dpi: int,
-) -> list[str]:
-    """Draw what the study supports, as PNG and SVG; returns the figures' names."""
+) -> dict[str, figures.Size]:
+    """Draw what the study supports, as PNG and SVG; returns the sizes of the PNG by name."""
     folder.mkdir(parents=True, exist_ok=True)
-    names = []
+    sizes = {}
     with figures.style():
         for name, figure in _draw(study, told, verified, known):
-            for ending, data in figures.save(figure, dpi=dpi).items():
+            files = figures.save(figure, dpi=dpi)
+            for ending, data in files.items():
                 _write(folder / f"{name}.{ending}", data)
-            names.append(name)
-    return names
+            sizes[name] = figures.size_of(files["png"])
+    return sizes
 
 
 def _draw(

@@ -5,11 +5,12 @@ bytes: no date, no random ids, matplotlib's own font. Text from models is never 
 """
 
 import io
+import struct
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from stages.records.score import Estimate
 from stages.reporting import palette
@@ -72,6 +73,18 @@ def save(figure: "Figure", *, dpi: int) -> dict[str, bytes]:
         figure.savefig(buffer, format=ending, dpi=resolution, metadata=metadata)
         out[ending] = buffer.getvalue()
     return out
+
+
+class Size(NamedTuple):
+    """Width and height in pixels."""
+
+    width: int
+    height: int
+
+
+def size_of(png: bytes) -> Size:
+    """The size of a PNG file, from its header."""
+    return Size(*struct.unpack(">II", png[16:24]))
 
 
 def blank(height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":

@@ -4,12 +4,13 @@ It has no script. Its numbers lead to the gallery (`case_page`), filtered to the
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stages.reporting import forest, links, words
 from stages.reporting.all_tables import all_tables
 from stages.reporting.cases import name_of
+from stages.reporting.figures import Size
 from stages.reporting.funnel import gate, verdicts
 from stages.reporting.gallery import Case, Verified
 from stages.reporting.prints import Prints
@@ -26,7 +27,7 @@ def render(
     title: str,
     cases: Sequence[Case],
     verified: Sequence[Verified],
-    figures: Sequence[str],
+    figures: Mapping[str, Size],
     settings: Sequence[str],
     prints: Prints,
 ) -> str:
@@ -37,7 +38,7 @@ def render(
     cases, verified
         What the cards and the panels show.
     figures
-        Names of the figures that were written.
+        Sizes of the PNG figures that were written, by name.
     settings
         Sections of the parameters that the page prints.
     prints
@@ -145,7 +146,7 @@ SECTIONS = (
 
 
 def _sections(
-    tables: Mapping[str, Table], figures: Sequence[str]
+    tables: Mapping[str, Table], figures: Iterable[str]
 ) -> list[tuple[str, str, tuple[str, ...]]]:
     """Sections of findings that have something to show: id, title, figures and tables."""
     present = {*tables, *figures}

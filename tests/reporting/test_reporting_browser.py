@@ -61,7 +61,7 @@ def write_pages(root: Path, params: dict[str, Any]) -> Path:
         title="Hostile <i>",
         cases=gallery.choose(gallery.all_cases(study), 12),
         verified=gallery.verified(study, 4),
-        figures=(),
+        figures={},
         settings=("study", "chain"),
         prints=prints,
     )
