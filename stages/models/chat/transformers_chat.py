@@ -138,8 +138,8 @@ class TransformersChat(Chat):
         return self._identity
 
     async def preflight(self, role: str) -> Sequence[Finding]:
-        """Whether the weights are on this disk; they are not loaded."""
-        return presence(self.checkpoint)
+        """Whether the weights are on this disk, the device is there and holds them; not loaded."""
+        return presence(self.checkpoint, None if self.quantization else self.placement)
 
     async def complete(self, conversation: Conversation) -> Completion:
         """Continue the conversation, in a batch with others that wait and are of its kind."""

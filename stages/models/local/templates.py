@@ -86,7 +86,7 @@ def form_of(
         except Exception as error:  # a template raises what it likes
             reason = error
             continue
-        if _in_order(prompt):
+        if _shows_all(prompt):
             return form
     raise UserError(
         where,
@@ -103,9 +103,10 @@ _PROBE = (
 )
 
 
-def _in_order(prompt: str) -> bool:
-    found = [prompt.find(word) for word in _WORDS]
-    return -1 not in found and found == sorted(found)
+def _shows_all(prompt: str) -> bool:
+    """Whether all words are there, the dialogue's in order; a system's stand where they may."""
+    system, *dialogue = (prompt.find(word) for word in _WORDS)
+    return min(system, *dialogue) >= 0 and dialogue == sorted(dialogue)
 
 
 def checked_variables(values: Mapping[str, Any] | None) -> dict[str, Any]:

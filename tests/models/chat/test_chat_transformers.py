@@ -150,8 +150,9 @@ def test_usage_counts_the_tokens_of_words_and_image(tiny_qwen3_vl: Path) -> None
     copy = model.copies()[0]
     conversation = Conversation((turn,), max_tokens=LIMIT)
     inputs = model._prepared(copy, [conversation])
-    # start, user, vision start, 2 x 3 image tokens, vision end, 4 words, end, start, assistant
-    assert inputs["input_ids"].shape == (1, 2 + 1 + 6 + 1 + 4 + 1 + 2)
+    # start, user, line end; vision start, 2 x 3 image tokens, vision end; 4 words, end, line end;
+    # start, assistant, line end
+    assert inputs["input_ids"].shape == (1, 3 + 8 + 6 + 3)
     longest = model._prepared(copy, [conversation, asked("qwen3_vl")[1]])
     assert longest["attention_mask"][0, 0] == 0  # padded on the left
     tokens = copy.tokenizer("yes red !", add_special_tokens=False)["input_ids"]

@@ -16,10 +16,11 @@ sky left right top bottom what which why colour shape count one two three four y
 big small round square see shows image object answer question edited user assistant system
 . , ? ! : ; ' " - ( ) { } [ ] 0 1 2 3 4 5 6 7 8 9
 """
-WORDS = tuple(TEXT.split())
+WORDS = ("Ċ", *(space + word for word in TEXT.split() for space in ("", "Ġ")))
+"""Words as byte-level tokenizers write them: a line's end, and each word bare or after a space."""
 MARKS = ("<unk>", "<pad>", "<|im_start|>", "<|im_end|>", "<think>", "</think>")
 QWEN_MARKS = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
-ENDS = ("<|im_end|>", "!", ";", "(", "{", "]", "-")
+ENDS = ("<|im_end|>", *("!", "Ġ!", ";", "Ġ;", "Ġ(", "(", "{", "Ġ{", "]", "Ġ]", "-", "Ġ-"))
 """Tokens that end a reply: the chat's own mark, and words that random weights say often enough."""
 
 CHATML = (
@@ -174,8 +175,8 @@ def _tokenizer(marks: tuple[str, ...]) -> tuple[Any, dict[str, int]]:
     ids = {token: n for n, token in enumerate((*marks, *WORDS))}
     words = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
     words.normalizer = normalizers.Lowercase()
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    words.decoder = decoders.WordPiece(prefix="##", cleanup=False)
+    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=words,
         unk_token="<unk>",

@@ -73,9 +73,13 @@ def strings_alone(messages: list[dict[str, Any]]) -> str:
 
 def user_parts(messages: list[dict[str, Any]]) -> str:
     """As Pixtral's: parts for the user, strings for the others, and the system's turn last."""
-    return " ".join(
-        text_of(m["content"]) if m["role"] == "user" else m["content"] + "</s>" for m in messages
-    )
+    told = [m["content"] + "</s>" for m in messages if m["role"] == "system"]
+    said = [
+        text_of(m["content"]) if m["role"] == "user" else m["content"] + "</s>"
+        for m in messages
+        if m["role"] != "system"
+    ]
+    return " ".join((*said[:-1], *told, *said[-1:]))
 
 
 def no_system(messages: list[dict[str, Any]]) -> str:
