@@ -2,6 +2,7 @@
 
 from stages.reporting import (
     agreement_tables,
+    cost,
     finding_tables,
     pair_tables,
     paper_tables,
@@ -35,6 +36,7 @@ def all_tables(study: Study) -> tuple[Table, ...]:
         agreement_tables.judge_scores(study),
         agreement_tables.corrected(study),
         finding_tables.coverage(study),
+        cost.cost_table(study),
     )
     return (
         protocol_tables.table1(study),

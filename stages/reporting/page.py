@@ -120,6 +120,7 @@ TABLES = {
     "table4": "Agreement with people (Table 4)",
     "corrected": "Scores corrected by people's labels",
     "calibration_table": "Simulated studies",
+    "cost": "What the calls used and cost",
 }
 SECTIONS = (
     ("models", "Models of the pipeline", ("table2", "effects")),
@@ -141,6 +142,7 @@ SECTIONS = (
     ("thresholds", "Thresholds", ("sensitivity",)),
     ("judging", "Judges", ("judges", "judge_scores")),
     ("people", "People", ("table4", "corrected")),
+    ("costs", "Cost", ("cost",)),
     ("calibrated", "Calibration", ("recovered", "calibration", "calibration_table")),
 )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stages.models.picture import Picture
+from stages.models.prices import Prices
 from stages.models.protocol import Chat
 from stages.records import jsonl
 from stages.records.annotation import Annotation
@@ -73,6 +74,7 @@ def read_study(root: Path, params: Mapping[str, Any]) -> Study:
     prompts = read_prompts(root / "prompts" / parameters.value(params, "prompts", str))
     coverage = tuple(jsonl.read(folders.calibration / "coverage.jsonl", CoverageRow))
     code = git_tree(root / "stages")
+    prices = Prices.load(root / "conf" / "prices.yaml")
     if not cells:
         return Study(
             name=name,
@@ -82,6 +84,7 @@ def read_study(root: Path, params: Mapping[str, Any]) -> Study:
             prompts=prompts,
             coverage=coverage,
             code=code,
+            prices=prices,
         )
     return Study(
         name=name,
@@ -100,6 +103,7 @@ def read_study(root: Path, params: Mapping[str, Any]) -> Study:
         planted=read_planted(params, {cell.target for cell in cells}),
         prompts=prompts,
         code=code,
+        prices=prices,
     )
 
 

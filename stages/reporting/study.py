@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.models.prices import Prices
 from stages.records.annotation import Annotation
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
@@ -180,6 +181,8 @@ class Study:
     """How well intervals held a planted CCS in simulated studies."""
     planted: Mapping[str, float] = field(default_factory=dict)
     """The CCS that was built into each simulated target."""
+    prices: Prices = field(default_factory=Prices)
+    """For the cost of calls whose provider named none."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of each prompt file, by its path below the prompts folder."""
     code: str | None = None

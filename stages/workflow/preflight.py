@@ -87,7 +87,7 @@ async def look(params: Mapping[str, Any], account: Account | None = None) -> lis
     rows: list[Row] = []
     made = [(part, built(params, part)) for part in parts(params)]
     asked = [
-        (part, model, asyncio.ensure_future(model.preflight(part.role)))
+        (part, model, asyncio.ensure_future(model.preflight(_as(part, params))))
         for part, model in made
         if isinstance(model, Adapter)
     ]
@@ -101,13 +101,20 @@ async def look(params: Mapping[str, Any], account: Account | None = None) -> lis
             findings = [Finding("ok", "runs in this process")]
         wrong = any(finding.state == "wrong" for finding in findings)
         if account is not None and model.billing is not None and not wrong:
-            findings.append(await _probed(account, part, model))
+            findings.append(await _probed(account, part, _as(part, params), model))
         rows += [Row(part, finding) for finding in findings]
     order = {part: rank for rank, (part, _) in enumerate(made)}
     return sorted(rows, key=lambda row: order[row.part])
 
 
-async def _probed(account: Account, part: Part, model: Adapter) -> Finding:
+def _as(part: Part, params: Mapping[str, Any]) -> str:
+    """The role that a model has to fill: a judge that is shown images must see as a verifier."""
+    settings = params.get("judge")
+    sees = isinstance(settings, Mapping) and settings.get("sees_images") is True
+    return "verifier" if part.role == "judge" and sees else part.role
+
+
+async def _probed(account: Account, part: Part, role: str, model: Adapter) -> Finding:
     """One call, paid for within the budget."""
     billing = model.billing
     assert billing is not None
@@ -118,7 +125,7 @@ async def _probed(account: Account, part: Part, model: Adapter) -> Finding:
             return Finding("wrong", error.what, error.remedy)
         outcome = "stopped"
         try:
-            finding, outcome = await probes.probe(part.role, model)
+            finding, outcome = await probes.probe(role, model)
         finally:
             account.end(begun, billing, outcome, used)
     return finding

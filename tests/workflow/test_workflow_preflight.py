@@ -181,6 +181,8 @@ def test_a_judge_needs_no_eyes(server: Server) -> None:
     blind = listed(architecture={"input_modalities": ["text"], "output_modalities": ["text"]})
     server.route = route(server, blind)
     assert states(look(study(server)), "judge") == ["ok"]
+    seeing = study(server) | {"judge": {"sees_images": True}}
+    assert "wrong" in states(look(seeing), "judge")
 
 
 @pytest.mark.parametrize("missing", ["OPENROUTER_API_KEY", "BFL_API_KEY", "MOONDREAM_API_KEY"])

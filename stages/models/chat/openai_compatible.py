@@ -64,7 +64,8 @@ class OpenAICompatible(Remote, Chat):
     thinking_tags : bool
         Whether ``<think>…</think>`` at the head of a reply is thinking rather than text.
     served_as : sequence of str
-        Further ids under which this model answers.
+        Further ids under which this model answers; patterns such as ``model-preview-*`` may stand
+        among them, for snapshots that are not told apart by a date alone.
     allow_other_model : bool
         Accept replies of any model.
     ends, successor : str or None

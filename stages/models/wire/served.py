@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from stages.models.wire.endpoint import Endpoint
@@ -39,14 +40,15 @@ def is_same_model(asked: str, served: str, aliases: Iterable[str] = ()) -> bool:
     asked, served : str
         Model ids.
     aliases : iterable of str
-        Further ids under which the asked model is known to be served.
+        Further ids under which the asked model is known to be served; ``*`` and ``?`` stand for any
+        letters, as in ``gemini-2.5-flash-preview-*``.
     """
     name = _bare(served)
     for known in map(_bare, (asked, *aliases)):
         added = name.removeprefix(known)
         if name == known or (name != added and _DATE.fullmatch(added)):
             return True
-    return False
+    return any(fnmatchcase(name, _bare(alias)) for alias in aliases)
 
 
 def _bare(model: str) -> str:

@@ -81,3 +81,11 @@ def test_extractors_and_judges_ask_for_structured_replies_as_their_providers_off
     for path in FILES:
         if path.parent.name in ("extractor", "judge", "verifier"):
             assert yaml.safe_load(path.read_text())["structured"] == "json_schema", path
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_hosted_model_says_when_it_ends_there(path: Path) -> None:
+    config = yaml.safe_load(path.read_text())
+    config = config.get("chat", config)
+    hosted = "127.0.0.1" not in str(config.get("base_url", config.get("url", "")))
+    assert not hosted or "ends" in config

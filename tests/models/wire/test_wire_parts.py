@@ -49,6 +49,20 @@ def test_other_models(asked: str, served: str) -> None:
     assert is_same_model(asked, served, [served])
 
 
+@pytest.mark.parametrize(
+    ("served", "same"),
+    [
+        ("google/gemini-2.5-flash-preview-09-2025", True),
+        ("gemini-2.5-flash-002", True),
+        ("google/gemini-3.5-flash-lite", False),
+        ("google/gemini-2.5-flash-lite", False),
+    ],
+)
+def test_a_pattern_allows_snapshots_and_no_other_model(served: str, same: bool) -> None:
+    aliases = ["gemini-2.5-flash-preview-*", "google/gemini-2.5-flash-0??"]
+    assert is_same_model("google/gemini-2.5-flash", served, aliases) is same
+
+
 BLAME = Blame("prov", "https://p/v1", "m", "P_KEY")
 
 
