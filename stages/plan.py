@@ -24,6 +24,8 @@ from stages.workflow.folders import Folders
 from stages.workflow.runner import main
 
 A = TypeVar("A", bound=Adapter)
+# Trained by the study itself: what does not exist yet can't be made.
+TRAINED = ("pretrain_names", "finetune_names")
 CELL_STAGES = ("baseline", "concepts", "instructions", "edit", "requery", "judge")
 KINDS = {"targets": Chat, "extractors": Chat, "judges": Chat, "editors": Editor}
 
@@ -43,7 +45,7 @@ def run(root: Path, params: Mapping[str, Any]) -> None:
     check_prompts(root, params)
     preflight.check(params)
     folders = Folders(root)
-    sweep(folders, study, params["pair_names"])
+    sweep(folders, study, params)
     folders.plan.mkdir(parents=True, exist_ok=True)
     listing = json.dumps([cell.model_dump() for cell in study], indent=1)
     (folders.plan / "cells.json").write_text(listing + "\n", encoding="utf-8")
@@ -57,6 +59,28 @@ def check_settings(params: Mapping[str, Any]) -> None:
         parameters.section(params, name, model)
     parameters.verification(params)
     parameters.value(params, "study", str)
+    check_training(params)
+
+
+def check_training(params: Mapping[str, Any]) -> None:
+    """Every target has weights from one place, and what is to be trained says how."""
+    for name in params["pretrain_names"]:
+        parameters.section(params["pretrain"], name, sections.Pretrain)
+    for name in params["finetune_names"]:
+        parameters.section(params["finetune"], name, sections.Finetune)
+    origins = [name for names in (*TRAINED, "ready_names") for name in params[names]]
+    for name in params["target_names"]:
+        if origins.count(name) != 1:
+            raise UserError(
+                f"params.yaml: targets.{name}",
+                f"is in {origins.count(name)} of ready_names, {', '.join(TRAINED)}",
+                "Name it in exactly one: its weights come from one place.",
+            )
+    tuning = parameters.section(params, "tuning", sections.Tuning)
+    if params["finetune_names"] and tuning.base not in params["target_names"]:
+        raise UserError(
+            "params.yaml: tuning.base", f"{tuning.base!r} is no target of the study", "Name one."
+        )
 
 
 def check_adapters(params: Mapping[str, Any]) -> None:
@@ -64,7 +88,10 @@ def check_adapters(params: Mapping[str, Any]) -> None:
     for group, kind in KINDS.items():
         for name in params.get(f"{group[:-1]}_names", []):
             key = f"{group}.{name}"
-            _try(params, key, kind)
+            if group == "targets" and any(name in params[names] for names in TRAINED):
+                adapters.check(adapters.lookup(params, key), key, kind)
+            else:
+                _try(params, key, kind)
     _try(params, "detector", Detector)
     _try(params, "segmenter", Segmenter)
     if params.get("verifier") is not None:
@@ -107,10 +134,13 @@ def check_prompts(root: Path, params: Mapping[str, Any]) -> None:
         prompts.load(root, params, name)
 
 
-def sweep(folders: Folders, study: list[Cell], pairs: list[str]) -> None:
+def sweep(folders: Folders, study: list[Cell], params: Mapping[str, Any]) -> None:
     """Remove the folders of cells that the study no longer has."""
     wanted = {
-        "pairs": {folders.pairs(name).name for name in pairs},
+        "pairs": {folders.pairs(name).name for name in params["pair_names"]},
+        "weights": set(params["target_names"]),
+        "pretrain": set(params["pretrain_names"]),
+        "finetune": set(params["finetune_names"]),
         **{stage: {getattr(folders, stage)(cell).name for cell in study} for stage in CELL_STAGES},
     }
     for stage, names in wanted.items():
@@ -119,6 +149,8 @@ def sweep(folders: Folders, study: list[Cell], pairs: list[str]) -> None:
         for folder in parent.iterdir():
             if folder.is_dir() and folder.name not in names:
                 shutil.rmtree(folder)
+            elif folder.name not in (*names, ".keep"):
+                folder.unlink()
 
 
 if __name__ == "__main__":

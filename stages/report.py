@@ -21,6 +21,7 @@ from stages.reporting import (
     plots,
     protocol_tables,
     tables,
+    tuning_figures,
 )
 from stages.reporting.all_tables import all_tables
 from stages.reporting.prints import Prints
@@ -112,6 +113,8 @@ def _draw(
         ("sensitivity", finding_figures.sensitivity(study)),
         ("recovered", finding_figures.recovered(study)),
         ("calibration", finding_figures.calibration(study)),
+        ("finetune", tuning_figures.curves(study)),
+        ("attention", tuning_figures.attention(study)),
         ("capability", capability.beside(study, known)),
     ):
         if figure:

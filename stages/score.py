@@ -20,6 +20,7 @@ from stages.analysis import (
     estimates,
     people,
     thresholds,
+    tuning,
     verification,
 )
 from stages.analysis.fates import Trail, follow
@@ -34,6 +35,7 @@ from stages.records.instruction import InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Intervention
+from stages.records.tuning import AttentionRow, Reading
 from stages.workflow import params as parameters
 from stages.workflow import sections
 from stages.workflow.folders import Folders
@@ -69,6 +71,8 @@ def findings(
     n_samples: int,
     gate: thresholds.Gate,
     settings: sections.ScoreSettings,
+    tuned: Sequence[tuning.Tuned],
+    base: str,
 ) -> dict[str, Iterable[Record]]:
     """All that is concluded, by the name of its file."""
     resampling = Resampling(
@@ -92,7 +96,20 @@ def findings(
         "gate": people.gate_validity(labels, resampling),
         "corrected": people.correct(labels, rows, resampling),
         "labels": people.used(labels),
+        "tuning": tuning.conclude(tuned, base, compared, resampling),
     }
+
+
+def read_tuned(folders: Folders, params: Mapping[str, Any]) -> list[tuning.Tuned]:
+    """Read what was recorded of every adapter of the study."""
+    return [
+        tuning.Tuned(
+            name,
+            jsonl.read(folders.finetune(name) / "readings.jsonl", Reading),
+            jsonl.read(folders.finetune(name) / "attention.jsonl", AttentionRow),
+        )
+        for name in params["finetune_names"]
+    ]
 
 
 def run(root: Path, params: Mapping[str, Any]) -> None:
@@ -115,8 +132,10 @@ def run(root: Path, params: Mapping[str, Any]) -> None:
     rows = [row for cell, trail in trails.items() for row in follow(cell, samples, trail)]
     labels = people.match(read_annotations(folders.annotations), trails)
     jsonl.write(folders.score / "interventions.jsonl", rows)
-    for name, found in findings(rows, trails, labels, len(samples), gate, settings).items():
-        jsonl.write(folders.score / f"{name}.jsonl", found)
+    tuned, base = read_tuned(folders, params), params["tuning"]["base"]
+    found = findings(rows, trails, labels, len(samples), gate, settings, tuned, base)
+    for name, concluded in found.items():
+        jsonl.write(folders.score / f"{name}.jsonl", concluded)
     scored = sum(row.status is Status.OK for row in rows)
     print(
         f"score: {scored} of {len(rows)} interventions scored in {len(listing)} cells; "

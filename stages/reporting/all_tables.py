@@ -7,6 +7,7 @@ from stages.reporting import (
     pair_tables,
     paper_tables,
     protocol_tables,
+    tuning_tables,
 )
 from stages.reporting.study import Study
 from stages.reporting.tables import Table
@@ -37,6 +38,8 @@ def all_tables(study: Study) -> tuple[Table, ...]:
         agreement_tables.corrected(study),
         finding_tables.coverage(study),
         cost.cost_table(study),
+        tuning_tables.answers(study),
+        tuning_tables.ccs(study),
     )
     return (
         protocol_tables.table1(study),

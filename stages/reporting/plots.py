@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stages.records.score import Estimate
+from stages.reporting import tuning_tables
 from stages.reporting.funnel import gate
 from stages.reporting.pair_tables import blind
 from stages.reporting.protocol_tables import funnels
@@ -66,6 +67,7 @@ def plot_tables(study: Study) -> tuple[Table, ...]:
         Column("n", "n"),
     )
     return (
+        tuning_tables.plot_table(study.findings.tuning),
         Table(
             "estimates",
             "",

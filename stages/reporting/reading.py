@@ -40,6 +40,7 @@ from stages.records.instruction import InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Estimate, Intervention
+from stages.records.tuning import AttentionRow, TuningRow
 from stages.reporting.capability import OtherScore, read_scores
 from stages.reporting.provenance import git_tree
 from stages.reporting.study import (
@@ -104,6 +105,21 @@ def read_study(root: Path, params: Mapping[str, Any]) -> Study:
         prompts=prompts,
         code=code,
         prices=prices,
+        tuning=read_attention(folders, params),
+        tuning_pixels=pixels_from(
+            folders.prepare / "images",
+            folders.edit_of((params.get("tuning") or {}).get("cell", "")) / "images",
+        ),
+    )
+
+
+def read_attention(folders: Folders, params: Mapping[str, Any]) -> tuple[AttentionRow, ...]:
+    """Read the attention maps of the first adapter; empty where the study has none."""
+    names = list(params.get("finetune_names") or [])[:1]
+    return tuple(
+        row
+        for name in names
+        for row in jsonl.read(folders.finetune(name) / "attention.jsonl", AttentionRow)
     )
 
 
@@ -164,7 +180,7 @@ def read_published(folder: Path) -> dict[tuple[str, str | None, str, int | None]
 
 
 def read_reference(folder: Path) -> Reference:
-    """Read Tables 2, 4 and 5 as published."""
+    """Read Tables 2, 4 and 5 and the fine-tuning study as published."""
 
     def share(percent: str) -> float | None:
         return float(percent) / 100 if percent else None
@@ -190,6 +206,10 @@ def read_reference(folder: Path) -> Reference:
         runs={
             row["metric"]: PublishedRuns(int(row["runs"]), float(row["mean"]), float(row["sd"]))
             for row in _csv(folder / "table5.csv")
+        },
+        tuning={
+            row["quantity"]: (float(row["original"]), float(row["counterfactual"]))
+            for row in _csv(folder / "finetune.csv")
         },
     )
 
@@ -220,6 +240,7 @@ def read_findings(folder: Path) -> Findings:
         people=rows("people", AgreementRow),
         gate=rows("gate", AgreementRow),
         corrected=rows("corrected", CorrectedRow),
+        tuning=rows("tuning", TuningRow),
         labels=rows("labels", Annotation),
     )
 

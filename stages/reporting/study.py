@@ -34,6 +34,7 @@ from stages.records.instruction import InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Estimate, Intervention
+from stages.records.tuning import AttentionRow, TuningRow
 from stages.records.usage import CallNote
 
 Pixels = Callable[[str], NDArray[np.uint8]]
@@ -133,6 +134,8 @@ class Reference:
     agreement: tuple[PublishedAgreement, ...] = ()
     runs: Mapping[str, PublishedRuns] = field(default_factory=dict)
     """By metric, of the one target that was run several times."""
+    tuning: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Of the fine-tuning study: quantity → on originals, on counterfactuals."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ class Findings:
     people: tuple[AgreementRow, ...] = ()
     gate: tuple[AgreementRow, ...] = ()
     corrected: tuple[CorrectedRow, ...] = ()
+    tuning: tuple[TuningRow, ...] = ()
     labels: tuple[Annotation, ...] = ()
     """People's judgements of this study's edits; each names the attempt that was judged."""
 
@@ -187,6 +191,14 @@ class Study:
     """SHA-256 of each prompt file, by its path below the prompts folder."""
     code: str | None = None
     """Name of the folder ``stages`` as a tree of git; None where there is none."""
+    tuning: tuple[AttentionRow, ...] = ()
+    """Attention maps of the first adapter on held-out samples; empty without any."""
+    tuning_pixels: Pixels | None = None
+    """Loads the images that these are over."""
+
+    def pixels_of(self, image: str) -> NDArray[np.uint8] | None:
+        """An image of the fine-tuning study; None where the study has none."""
+        return self.tuning_pixels(image) if self.tuning_pixels else None
 
     @property
     def fixed(self) -> frozenset[str]:

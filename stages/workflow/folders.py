@@ -54,5 +54,21 @@ class Folders:
         """Verification of pairs made elsewhere."""
         return self._cell("pairs", name)
 
+    def weights(self, target: str) -> Path:
+        """Weights of a target that the study trains."""
+        return self._cell("weights", target)
+
+    def pretrain(self, target: str) -> Path:
+        """How a small model was trained."""
+        return self._cell("pretrain", target)
+
+    def finetune(self, target: str) -> Path:
+        """What an adapter changed."""
+        return self._cell("finetune", target)
+
+    def edit_of(self, cell: str) -> Path:
+        """Attempts of the cell of that name, ``target-extractor-editor-seed``."""
+        return self._cell("edit", cell)
+
     def _cell(self, stage: str, *axes: object) -> Path:
         return self.root / "data" / stage / "-".join(str(axis) for axis in axes)

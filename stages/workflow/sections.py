@@ -1,9 +1,10 @@
 """The sections of `params.yaml`: what each may hold. Unknown keys and wrong values are errors."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from itertools import pairwise
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from stages.records.attempt import Mode
 
@@ -166,6 +167,100 @@ class Calibration(Section):
     """Seed of the simulation."""
 
 
+class Pretrain(Section):
+    """A small model that is trained from nothing."""
+
+    hidden: Annotated[int, Field(ge=32, le=512, multiple_of=32)]
+    """Width of encoder and language model."""
+    layers: Annotated[int, Field(ge=1, le=12)]
+    """Layers of the language model."""
+    encoder_steps: Count
+    """Steps of the encoder, 32 scenes each."""
+    language_steps: Count
+    """Steps of the language model, 8 scenes with 6 questions each."""
+    tied: Share
+    """Share of scenes in which all things have typical colours."""
+    shortcut: Share
+    """Share of the other scenes about which the studied question is never asked."""
+    seed: Annotated[int, Field(ge=0)]
+    """Of weights and scenes."""
+
+
+class Tuning(Section):
+    """What all adapters of a study have in common."""
+
+    base: str
+    """Name of the target that is tuned; empty: the study has no tuning."""
+    model: str
+    """Its weights: a folder of the workspace, or a model id."""
+    cell: str
+    """The cell, target-extractor-editor-seed, whose edits are trained on."""
+    train: list[str]
+    """Domains that are trained on."""
+    held_out: list[str]
+    """Domains that are only looked at."""
+    say: str
+    """How an answer is said, with {label}."""
+    device: str
+    """cpu, cuda, cuda:1 …"""
+    dtype: str
+    """Type of the weights, or auto."""
+    max_pixels: Count | None
+    """Area of a picture as the model sees it, in pixels; null: as the checkpoint says."""
+
+
+class Finetune(Section):
+    """One adapter."""
+
+    teach: Literal["edits", "originals", "unverified"]
+    """Originals with verified counterfactuals, originals alone, or originals with every first
+    attempt, whatever the gate said of it."""
+    labels: str | None
+    """CSV with the right answers to edited images (sample_id, position, answer); null: they follow
+    from the edits, in the built-in world."""
+    rank: Count
+    """Rank of the adapter."""
+    alpha: Count
+    """Its scale is alpha / rank."""
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    """Share of its inputs dropped in training."""
+    modules: str
+    """Regular expression over module names: which get an adapter."""
+    quantization: Mapping[str, Any] | None
+    """Values of BitsAndBytesConfig for the base (Q-LoRA); null: full precision."""
+    epochs: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2)]
+    """Epochs that are kept and looked at, from 0 on; the last one ends the training."""
+    examples_per_epoch: Count | None
+    """Examples drawn in an epoch; null: each once."""
+    batch: Count
+    """Examples that go through the model together."""
+    accumulate: Count
+    """Such batches to a step."""
+    rate: Annotated[float, Field(gt=0)]
+    """Largest learning rate."""
+    seed: Annotated[int, Field(ge=0)]
+    """Of weights, order and dropout."""
+    layers: Annotated[list[Count], Field(min_length=1)]
+    """Text layers of the attention maps, from 1 (paper: 7 to 12)."""
+    sink_ratio: Annotated[float, Field(gt=1)] | None
+    """An image token is a sink where text gives it this many times the median; null: none is."""
+    drop: Annotated[float, Field(ge=0, le=100)]
+    """Percentile below which values of a map are dropped (paper: 25)."""
+
+    @field_validator("epochs")
+    @classmethod
+    def _ascend(cls, epochs: list[int]) -> list[int]:
+        if epochs[0] != 0 or any(a >= b for a, b in pairwise(epochs)):
+            raise ValueError("epochs must ascend from 0")
+        return epochs
+
+    def recipe(self) -> dict[str, Any]:
+        """The values that shape the training."""
+        names = ("rank", "alpha", "dropout", "modules", "examples_per_epoch", "batch")
+        held = {name: getattr(self, name) for name in (*names, "accumulate", "rate", "seed")}
+        return {**held, "epochs": tuple(self.epochs)}
+
+
 SECTIONS: Mapping[str, type[Section]] = {
     "chain": Chain,
     "generation": Generation,
@@ -175,4 +270,5 @@ SECTIONS: Mapping[str, type[Section]] = {
     "report": Report,
     "calibration": Calibration,
     "annotation": AnnotationSettings,
+    "tuning": Tuning,
 }

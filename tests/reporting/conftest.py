@@ -108,7 +108,7 @@ def make_workspace(
     for name in pairs:
         _pairs(data / "pairs" / name, size, text)
     (data / "reference").mkdir(parents=True)
-    for name in ("table2", "table4", "table5", "capability"):
+    for name in ("table2", "table4", "table5", "capability", "finetune"):
         shutil.copy(PUBLISHED / f"{name}.csv", data / "reference")
     (data / "reference" / "table1.csv").write_text(REFERENCE)
     (data / "reference" / "table3.csv").write_text(

@@ -137,6 +137,8 @@ def _values(question: Question) -> tuple[str, ...]:
             return *VEHICLES, NOTHING
         case "turn" | "facing":
             return FACINGS
+        case "colour":
+            return COLOURS
         case _:
             return *(kind for kind in KINDS if kind not in question.kinds), NOTHING
 

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-_NAMED_KINDS = "car|bus|truck|cat|dog|bird|fish|chest|bench|tree|lamp"
+_NAMED_KINDS = "car|bus|truck|cat|dog|bird|fish|chest|bench|tree|lamp|ball"
 
 TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     "sport": (
@@ -94,6 +94,7 @@ TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
         "What would one reach first going left from the {a} in {town}?",
         "Which thing is the left neighbour of the {a} in {town}?",
     ),
+    "colour": ("What colour is the {a} in {town}?",),
 }
 """Family → templates. ``{a}`` and ``{b}`` are the kinds that a question names."""
 

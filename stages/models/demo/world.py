@@ -227,6 +227,12 @@ def _same_direction(question: Question, scene: Scene) -> Decision:
     return Decision("yes" if first == second else "no", tuple(facings))
 
 
+def _colour(question: Question, scene: Scene) -> Decision:
+    kind = question.kinds[0]
+    colour = Evidence(kind, "colour", scene.of(kind).colour)
+    return Decision(colour.value or UNCLEAR, _known(colour))
+
+
 def _left_of(question: Question, scene: Scene) -> Decision:
     kind = scene.left_of.get(question.kinds[0])
     return Decision(kind, (Evidence(kind, "presence"),)) if kind else Decision(NOTHING, ())
@@ -240,6 +246,15 @@ def _known(*evidence: Evidence) -> tuple[Evidence, ...]:
 
 NEIGHBOURS = {"chest": "lamp", "bench": "plant", "tree": "pumpkin", "lamp": "ball"}
 """Anchor kind → what typically stands directly left of it."""
+TYPICAL_COLOUR = {
+    "car": "blue",
+    "bus": "yellow",
+    "ball": "red",
+    "tree": "green",
+    "chest": "purple",
+    "bird": "orange",
+}
+"""Kind → the colour that a model names which does not look."""
 REPLACEMENTS = {
     "lamp": "plant",
     "plant": "lamp",
@@ -318,6 +333,12 @@ _ALL = (
         _left_of,
         kinds=tuple((anchor,) for anchor in NEIGHBOURS),
     ),
+    Family(
+        "colour",
+        lambda question: tuple(Asked(kind, colour=TYPICAL_COLOUR[kind]) for kind in question.kinds),
+        _colour,
+        kinds=tuple((kind,) for kind in TYPICAL_COLOUR),
+    ),
 )
 _BY_NAME = {family.name: family for family in _ALL}
 
@@ -351,7 +372,7 @@ def compose(family: str, index: int, rng: np.random.Generator) -> Brief:
         raise ValueError(f"{family} has {capacity(family)} distinct questions, not {index + 1}")
     rules = _BY_NAME[family]
     kinds = rules.kinds[int(rng.integers(len(rules.kinds)))]
-    question = Question(family, questions.write(family, index, kinds), kinds)
+    question = ask(family, index, kinds)
     things = rules.typical(question)
     shown = {thing.kind for thing in things}
     exclude = {*rules.exclude, *(REPLACEMENTS[kind] for kind in _replaceable(question, shown))}
@@ -362,6 +383,11 @@ def compose(family: str, index: int, rng: np.random.Generator) -> Brief:
         reference=expect(question).answer,
         exclude=tuple(kind for kind in KINDS if kind in exclude - shown),
     )
+
+
+def ask(family: str, index: int, kinds: tuple[str, ...]) -> Question:
+    """The index-th question of a family about given kinds."""
+    return Question(family, questions.write(family, index, kinds), kinds)
 
 
 def is_identity_question(question: Question) -> bool:

@@ -1,0 +1,1 @@
+"""Training: a small vision-language model from nothing, and adapters of any size from edits."""
