@@ -31,7 +31,9 @@ def answers(study: Study) -> Table | None:
         for quantity, images, head, digits in _COLUMNS
     )
     places = dict.fromkeys((row.target, row.split, row.epoch) for row in rows if row.images)
-    found = {(r.target, r.split, r.epoch, r.quantity, r.images): r.measured for r in rows}
+    found: dict[tuple[str, str, int, str, str | None], Measured] = {
+        (r.target, r.split, r.epoch, r.quantity, r.images): r.measured for r in rows
+    }
     body: list[tuple[Value, ...]] = []
     shown: list[Measured | None] = []
     for target, split, epoch in places:
