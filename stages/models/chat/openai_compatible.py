@@ -200,7 +200,7 @@ class OpenAICompatible(Remote, Chat):
         text, tagged = split_thinking(said) if self.thinking_tags else (said, "")
         thinking = "\n\n".join(part for part in (_thinking(reply.message), tagged) if part)
         if not text.strip():
-            finish = reply.choice.get("finish_reason")
+            finish = one_line(str(reply.choice.get("finish_reason")), 60)
             reason = f"the reply holds no text (finish_reason {finish})"
             raise CallError(Status.API_ERROR, reason, usage_of(reply.body))
         return Completion(text, thinking or None, usage_of(reply.body))

@@ -38,6 +38,7 @@ MODERATED = frozenset({"Request Moderated", "Content Moderated"})
 FAILED = frozenset({"Error", "Failed"})
 UNKNOWN = "Task not found"
 """All other states are taken for work under way: new ones have been added before."""
+_PASSING = (408, 425, 429)
 KEPT_S = 600.0
 """Seconds for which the API keeps an image that is ready."""
 
@@ -210,8 +211,9 @@ class BlackForestLabs(Remote, TaskEditor):
             if not (isinstance(task, str) and isinstance(polling_url, str)):
                 raise CallError(Status.API_ERROR, "the task was taken, but has no polling URL")
             if not self._is_ours(polling_url):
-                host = urlsplit(polling_url).hostname
-                raise CallError(Status.API_ERROR, f"the polling URL is on another host ({host})")
+                shown = one_line(polling_url.partition("?")[0], 100)
+                reason = f"the polling URL is on another host ({shown})"
+                raise CallError(Status.API_ERROR, reason)
             credits = amount(reply.get("cost"))
             return Task(task, polling_url, None if credits is None else credits * CREDIT_USD)
 
@@ -219,9 +221,12 @@ class BlackForestLabs(Remote, TaskEditor):
 
     def _is_ours(self, polling_url: str) -> bool:
         """The key goes to the API's own hosts alone, whatever a reply says."""
-        ours, theirs = (
-            urlsplit(url).hostname or "" for url in (self.endpoint.base_url, polling_url)
-        )
+        try:
+            ours, theirs = (
+                urlsplit(url).hostname or "" for url in (self.endpoint.base_url, polling_url)
+            )
+        except ValueError:  # no address at all
+            return False
         return theirs == ours or theirs.split(".")[-2:] == ours.split(".")[-2:]
 
     async def _finished(self, task: Task) -> str:
@@ -278,7 +283,7 @@ class BlackForestLabs(Remote, TaskEditor):
 
         async def send(http: "httpx2.AsyncClient") -> "httpx2.Response":
             response = await http.get(url, follow_redirects=True)
-            if 400 <= response.status_code < 500:
+            if 400 <= response.status_code < 500 and response.status_code not in _PASSING:
                 raise Gone(
                     Status.API_ERROR, f"the image could not be fetched ({response.status_code})"
                 )

@@ -227,7 +227,7 @@ class Endpoint:
 
     def json(self, response: "httpx2.Response") -> dict[str, Any]:
         """The body of a good response: an object without an error in it."""
-        body = loaded(response.content)
+        body = loaded(self.secret.masked(response.content))
         if carries_error(body):
             raise self.exception(response.status_code, response, known=True)
         if not isinstance(body, dict):

@@ -79,5 +79,9 @@ class Secret:
         """A text without the key, for whatever a provider echoes."""
         return text.replace(self._value, MASK) if self._value else text
 
+    def masked(self, body: bytes) -> bytes:
+        """A body without the key: what a provider echoes is in a good reply as well as in a bad."""
+        return body.replace(self._value.encode(), MASK.encode()) if self._value else body
+
     def __repr__(self) -> str:
         return f"Secret({self.variable!r})"

@@ -1,17 +1,21 @@
 """What every adapter over HTTP does when things go wrong, and when they go right."""
 
 import asyncio
+import importlib
 import json
+import pkgutil
 import time
 from typing import Any
 
 import pytest
 
+from stages.models import chat, detector, editor
 from stages.models.protocol import CallError
+from stages.models.wire.remote import Remote
 from stages.records.base import Status
 from stages.records.errors import UserError
-from tests.models.contract.cases import CASES, Case
-from tests.models.wire.loopback import KEY, Act, Server
+from tests.models.contract.cases import ASKED, CASES, Case
+from tests.models.wire.loopback import KEY, Act, Server, chat_reply
 
 every = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 free = pytest.mark.parametrize(
@@ -174,8 +178,11 @@ UNKNOWN = [
     Act(b"<html>welcome</html>", 200, {"content-type": "text/html"}),
     Act(b'{"cut of', 200, {"content-type": "application/json"}),
     Act(error("provider returned error", 502), 200),
+    Act({"long": "x" * 4000}, excess=100),
+    Act({"long": "x" * 4000}, excess=-100),
 ]
 NAMES = ["500", "502", "504", "524", "dropped", "cut", "html", "no json", "200 with 502"]
+NAMES += ["longer than said", "shorter than said"]
 
 
 @free
@@ -264,3 +271,88 @@ def test_a_key_that_is_echoed_gets_into_no_error(case: Case, server: Server, sta
     assert KEY[:12] not in f"{caught.value!r} {caught.value} {vars(caught.value)}"
     assert KEY not in repr(vars(case.adapter(server.url).endpoint.secret.__class__))
     assert KEY not in repr(case.adapter(server.url).endpoint.secret)
+
+
+CHATTY = [case for name, case in CASES.items() if "chat" in name]
+chatty = pytest.mark.parametrize("case", CHATTY, ids=[n for n in CASES if "chat" in n])
+
+
+@chatty
+@pytest.mark.parametrize(
+    "body",
+    [
+        {**chat_reply(""), "choices": []},
+        {**chat_reply(""), "choices": None},
+        {**chat_reply(""), "choices": [{"finish_reason": "stop", "message": None}]},
+        chat_reply(None, finish=None),
+    ],
+    ids=["empty choices", "no choices", "no message", "null content"],
+)
+def test_a_reply_with_nothing_in_it_is_no_reply_whatever_it_was_to_be(
+    case: Case, server: Server, body: Any
+) -> None:
+    if case.paid:
+        with pytest.raises(CallError, match="outcome is unknown"):
+            call(case, server, Act(body))
+    else:
+        assert call(case, server, Act(body)) == case.good
+    assert posts(server) == (1 if case.paid else 2)
+
+
+@chatty
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (chat_reply("The an", finish="length"), Status.TRUNCATED),
+        (chat_reply(None, finish="length"), Status.TRUNCATED),
+        (chat_reply("", finish="content_filter"), Status.REFUSED),
+        (chat_reply(None, message={"refusal": "I can't."}), Status.REFUSED),
+    ],
+    ids=["cut off", "cut off in thinking", "filtered", "refused"],
+)
+def test_what_was_cut_off_or_withheld_is_final_whatever_it_was_to_be(
+    case: Case, server: Server, body: Any, status: Status
+) -> None:
+    with pytest.raises(CallError) as caught:
+        call(case, server, Act(body))
+    assert caught.value.status is status
+    assert posts(server) == 1
+
+
+ECHOES = [
+    chat_reply(f"say {KEY}", provider=KEY),
+    chat_reply(None, finish=KEY),
+    chat_reply(None, message={"refusal": KEY}),
+    chat_reply("x", model=KEY),
+    chat_reply(json.dumps([{"bbox_2d": [KEY, 0, 1, 1]}])),
+    {"objects": [{"x_min": KEY, "y_min": 0, "x_max": 1, "y_max": 1}]},
+    {"data": [{"b64_json": KEY}]},
+    {"id": KEY, "polling_url": f"http://{KEY}/"},
+    {KEY: KEY},
+    [KEY],
+]
+
+
+@with_key
+@pytest.mark.parametrize("body", ECHOES, ids=range(len(ECHOES)))
+def test_a_key_that_is_echoed_in_a_reply_gets_nowhere(
+    case: Case, server: Server, body: Any
+) -> None:
+    server.route = lambda seen: Act(body)
+    adapter = case.adapter(server.url)
+    try:
+        asked = adapter.complete(ASKED) if case.role == "chat" else case.call(adapter)
+        shown = repr(asyncio.run(asked))
+    except (CallError, UserError) as caught:
+        shown = f"{caught!r} {caught} {vars(caught)}"
+    assert KEY not in shown
+    assert posts(server) >= 1
+
+
+def test_every_adapter_over_http_is_held_to_this_contract(server: Server) -> None:
+    for package in (chat, detector, editor):
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{package.__name__}.{module.name}")
+    known = {cls for cls in Remote.__subclasses__() if cls.__module__.startswith("stages.")}
+    assert len(known) >= 8
+    assert known == {type(case.adapter(server.url)) for case in CASES.values()}

@@ -26,6 +26,8 @@ class Act:
     delay_s: float = 0.0
     drop: str | None = None
     """``before`` closes without a word, ``middle`` after half of the body."""
+    excess: int = 0
+    """By how many bytes the declared content length is larger than the body; may be negative."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,14 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
                     self.send_header("content-type", kind.replace("json", "application/json"))
                 for name, value in act.headers.items():
                     self.send_header(name, value)
-                self.send_header("content-length", str(len(data)))
+                self.send_header("content-length", str(len(data) + act.excess))
                 self.end_headers()
                 if act.drop == "middle":
                     self.wfile.write(data[: len(data) // 2])
                     self.wfile.flush()
                     return self.hang_up()
                 self.wfile.write(data)
+                self.close_connection = bool(act.excess) or self.close_connection
             except OSError:
                 pass  # the client has gone, as a client that ran out of patience does
 
