@@ -61,8 +61,8 @@ def _counts(text: str, pattern: str) -> Counter[str]:
 class Workspace:
     """A copy of the repository, with its own DVC cache and store."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, timeout_s: float = 600) -> None:
+        self.root, self.timeout_s = root, timeout_s
 
     def run(self, *command: str, fails: bool = False, **environment: str) -> Outcome:
         """Run a command in the workspace; an unexpected exit status fails the test."""
@@ -74,7 +74,12 @@ class Workspace:
         }
         env.pop("EDCT_STORE", None) if "EDCT_STORE" not in environment else None
         done = subprocess.run(
-            command, cwd=self.root, env=env, capture_output=True, text=True, timeout=600
+            command,
+            cwd=self.root,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=self.timeout_s,
         )
         text = done.stdout + done.stderr
         assert (done.returncode != 0) == fails, f"{command} ended with {done.returncode}:\n{text}"
