@@ -5,16 +5,18 @@ pictures) to Moondream's servers.
 """
 
 import asyncio
+import textwrap
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stages.models.detector.boxes import Frame
-from stages.models.local.faults import explained, installed, release_of, within_memory
+from stages.models.local.faults import installed, is_out_of_memory, release_of, within_memory
 from stages.models.picture import Picture
 from stages.models.protocol import CallError, Detection, Detector, Finding
 from stages.models.wire.parts import Encoding, data_url
 from stages.records.base import Status
+from stages.records.errors import UserError
 from stages.records.usage import Usage
 
 _CORNERS = ("x_min", "y_min", "x_max", "y_max")
@@ -97,10 +99,20 @@ class MoondreamLocal(Detector):
     def _engine(self) -> Any:
         with self._starting:
             if self._client is None:
-                with explained(self.model):
+                try:
                     import moondream
 
                     self._client = moondream.photon(self.model, device=self.device, **self.runtime)
+                except Exception as error:
+                    if is_out_of_memory(error):
+                        raise
+                    why = textwrap.shorten(" ".join(str(error).split()), 160, placeholder=" …")
+                    raise UserError(
+                        f"moondream {self.model}",
+                        f"the engine does not start: {why}",
+                        "It wants a GPU (Ampere or newer) or Apple silicon, what "
+                        "`make extras EXTRAS=moondream` brings, and a network for its weights.",
+                    ) from error
             return self._client
 
 

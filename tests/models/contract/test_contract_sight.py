@@ -14,13 +14,14 @@ from PIL import Image
 from stages.imaging import codec
 from stages.models.detector.zero_shot import ZeroShot
 from stages.models.editor.diffusion import Diffusion
-from stages.models.local import looking
+from stages.models.local import faults, looking
 from stages.models.picture import Picture
-from stages.models.protocol import Detector, Segmenter
+from stages.models.protocol import Detector, Editor, Segmenter
 from stages.models.sam3 import Sam3
 from stages.models.segmenter.sam2 import Sam2
 from stages.models.segmenter.sam2_package import Sam2Package
 from stages.records.attempt import Box
+from stages.records.errors import UserError
 from stages.workflow import adapters
 from tests.models.contract.sighted import (
     BUILT_IN,
@@ -321,6 +322,33 @@ def test_a_file_fits_its_class_and_says_what_its_weights_cost(path: Path) -> Non
 def test_a_file_makes_its_adapter_without_weights(path: Path) -> None:
     role = path.parent.name
     adapters.build({role: yaml.safe_load(path.read_text())}, role, ROLES[role])
+
+
+@pytest.mark.parametrize(
+    ("file", "missing", "extra"),
+    [
+        ("detector/owlv2_local", "torch", "local"),
+        ("segmenter/sam2", "transformers", "local"),
+        ("segmenter/sam3_local", "torchvision", "local"),
+        ("segmenter/sam2_package", "sam2", "sam2"),
+        ("detector/moondream_local", "moondream", "moondream"),
+        ("editor/flux_2_dev_local", "diffusers", "diffusers"),
+    ],
+)
+def test_a_missing_package_is_one_line_with_its_extra(
+    file: str, missing: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(name: str) -> Any:
+        return None if name == missing else object()
+
+    monkeypatch.setattr(faults.importlib.util, "find_spec", find)
+    role = file.partition("/")[0]
+    values = yaml.safe_load((CONF / f"{file}.yaml").read_text())
+    kind = {**ROLES, "editor": Editor}[role]
+    with pytest.raises(UserError, match=f"EXTRAS={extra}`") as caught:
+        adapters.build({role: values}, role, kind)
+    assert f"({missing})" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 # --- pictures ------------------------------------------------------------------------------------

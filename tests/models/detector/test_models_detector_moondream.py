@@ -7,10 +7,8 @@ copied from moondream 2.6: `photon(model, **runtime)`, `detect(image, object, se
 
 import asyncio
 import base64
-import importlib.util
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,10 +16,9 @@ import pytest
 
 from stages.models.detector import moondream_local
 from stages.models.detector.moondream_local import MoondreamLocal
-from stages.models.protocol import CallError, Detector
+from stages.models.protocol import CallError
 from stages.records.base import Status
 from stages.records.errors import UserError
-from stages.workflow import adapters
 from tests.models.contract.sighted import noise
 
 PICTURE = noise(50, 200)
@@ -147,11 +144,3 @@ def test_what_shapes_the_boxes_is_in_the_identity(photon: Photon) -> None:
     made = [str(MoondreamLocal(**values).identity()) for values in variants]
     assert len(set(made)) == len(variants)
     assert str(MoondreamLocal(device="mps", concurrency=9).identity()) == made[0]
-
-
-@pytest.mark.skipif(importlib.util.find_spec("moondream") is not None, reason="it is installed")
-@pytest.mark.local
-def test_a_missing_package_is_one_line_with_its_extra(tmp_path: Path) -> None:
-    config = {"_target_": "stages.models.detector.moondream_local.MoondreamLocal"}
-    with pytest.raises(UserError, match="EXTRAS=moondream"):
-        adapters.build({"detector": config}, "detector", Detector)
