@@ -175,8 +175,8 @@ class Sam3(Detector, Segmenter):
         }
 
     async def preflight(self, role: str) -> Sequence[Finding]:
-        """Whether the weights are on this disk; they are not loaded."""
-        return presence(self.eye.checkpoint)
+        """Whether the weights are on this disk and fit into memory; they are not loaded."""
+        return presence(self.eye.checkpoint, self.eye.placement)
 
     async def detect(self, picture: Picture, phrase: str) -> Detection:
         """Boxes of the instances of a phrase, best first."""

@@ -91,8 +91,8 @@ class ZeroShot(Detector):
         }
 
     async def preflight(self, role: str) -> Sequence[Finding]:
-        """Whether the weights are on this disk; they are not loaded."""
-        return presence(self.eye.checkpoint)
+        """Whether the weights are on this disk and fit into memory; they are not loaded."""
+        return presence(self.eye.checkpoint, self.eye.placement)
 
     async def detect(self, picture: Picture, phrase: str) -> Detection:
         """Boxes with scores, best first; none where nothing exceeds the threshold."""

@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -111,12 +112,13 @@ class Diffusion(Editor):
         }
 
     async def preflight(self, role: str) -> Sequence[Finding]:
-        """Whether the pipeline takes this call, and the weights are on this disk."""
+        """Whether the pipeline takes this call, and the weights are on this disk and fit."""
         try:
             self._kind()
         except UserError as error:
             return [Finding("wrong", f"{error.where}: {error.what}", error.remedy)]
-        return presence(self.checkpoint)
+        whole = self.offload == "none" and self.quantization is None
+        return presence(self.checkpoint, self.placement if whole else None)
 
     async def edit(
         self, picture: Picture, instruction: str, *, seed: int, attempt: int
@@ -190,13 +192,16 @@ class Diffusion(Editor):
         return kind
 
     def _load(self, kind: Any, device: str) -> Any:
+        import diffusers
+
         folder = self.checkpoint.is_folder
         options: dict[str, Any] = {} if folder else {"revision": self.checkpoint.commit}
-        if self.quantization is not None:
-            from diffusers import PipelineQuantizationConfig
-
-            options["quantization_config"] = PipelineQuantizationConfig(**self.quantization)
+        if not sys.stderr.isatty():
+            diffusers.utils.logging.disable_progress_bar()
         with explained(self.checkpoint.model, revision=self.checkpoint.revision):
+            if self.quantization is not None:
+                quantized = diffusers.PipelineQuantizationConfig(**self.quantization)
+                options["quantization_config"] = quantized
             made = kind.from_pretrained(
                 self.checkpoint.model,
                 dtype=self.placement.torch_dtype(),

@@ -76,8 +76,8 @@ class Sam2(Segmenter):
         }
 
     async def preflight(self, role: str) -> Sequence[Finding]:
-        """Whether the weights are on this disk; they are not loaded."""
-        return presence(self.eye.checkpoint)
+        """Whether the weights are on this disk and fit into memory; they are not loaded."""
+        return presence(self.eye.checkpoint, self.eye.placement)
 
     async def segment(self, picture: Picture, boxes: tuple[Box, ...]) -> Segmentation:
         """Cut out each box; what of a box lies outside of the picture is cut off first."""

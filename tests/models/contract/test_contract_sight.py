@@ -102,7 +102,8 @@ def test_a_preflight_finds_the_weights_and_loads_none(
     monkeypatch.setattr(Diffusion, "_load", never)
     monkeypatch.setattr(Sam2Package, "_build", never)
     states = [found.state for found in asyncio.run(make(tiny).preflight("any"))]
-    assert states == ["ok"]
+    assert states
+    assert set(states) == {"ok"}
 
 
 @pytest.mark.local("sam2", "diffusers")
