@@ -1,7 +1,8 @@
 """SAM 3 as detector and as segmenter: against its processor's own reading."""
 
 import asyncio
-import gc
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,11 +67,10 @@ def test_of_the_instances_the_one_that_covers_the_box_is_the_mask(tiny: Tiny) ->
 
 
 def test_detector_and_segmenter_share_the_weights(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from stages.models.local import looking
 
-    gc.collect()  # what earlier tests held
     loads: list[str] = []
     load = looking.pretrained
 
@@ -79,7 +79,10 @@ def test_detector_and_segmenter_share_the_weights(
         return load(name, *rest, **more)
 
     monkeypatch.setattr(looking, "pretrained", counted)
-    detector, segmenter = made(tiny, threshold=0.1), made(tiny, min_iou=0.0)
+    # A copy, so that no other test holds these weights already.
+    folder = str(shutil.copytree(tiny("sam3"), tmp_path / "sam3"))
+    detector = Sam3(folder, threshold=0.1, device="cpu")
+    segmenter = Sam3(folder, min_iou=0.0, device="cpu")
     found = asyncio.run(detector.detect(PICTURE, "cup")).boxes
     asyncio.run(segmenter.segment(PICTURE, found))
     assert loads == ["Sam3Model"]
