@@ -67,7 +67,7 @@ def write(root: Path) -> str:
         shutil.rmtree(unfinished, ignore_errors=True)
     rejected = sum(not one.accepted for one in drawn.candidates)
     return (
-        f"{folder}: {len(items)} edits, {rejected} of them rejected by the gate, from "
+        f"{folder}: {len(items)} edits, {rejected} of them rejected by verification, from "
         f"{len(drawn.strata)} strata; images {coding.name}; {', '.join(sizes)}; label_studio/\n"
         f"{place}: the key. Commit it, and give it to no annotator."
     )

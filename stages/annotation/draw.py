@@ -1,6 +1,6 @@
-"""Which edits are judged: a random sample, stratified, of what the gate accepted and rejected.
+"""Which edits are judged: a random sample, stratified, of what verification accepted and rejected.
 
-Edits that the gate rejected are drawn too (`annotation.rejected` of the sample): without them
+Rejected edits are drawn too (`annotation.rejected` of the sample): without them
 agreement with the gate would be about its acceptances alone. Within either part every stratum gets
 its proportional share: the whole part of it, and what is left over goes to the largest remainders,
 ties by lot. So each edit of a part has the same chance to within one edit of a stratum.
@@ -31,9 +31,11 @@ REJECTIONS = frozenset(
         Status.OUTSIDE_CHANGED,
         Status.SIZE_MISMATCH,
         Status.MASK_TOO_LARGE,
+        Status.CHANGE_ABSENT,
+        Status.REST_CHANGED,
     }
 )
-"""What the gate says of an edit that it does not accept; a failed call is no verdict."""
+"""What verification says of an edit that it does not accept; a failed call is no verdict."""
 
 
 class Candidate(NamedTuple):
@@ -53,7 +55,7 @@ class Candidate(NamedTuple):
 
     @property
     def accepted(self) -> bool:
-        """Whether the gate accepted it."""
+        """Whether verification accepted it."""
         return self.attempt.status is Status.OK
 
 
@@ -76,7 +78,7 @@ class Draw(NamedTuple):
 
 
 def candidates(folders: Folders, cells: Sequence[Cell]) -> Iterator[Candidate]:
-    """Every edit of a study that the gate passed a verdict on, whoever judged it afterwards."""
+    """Every edit of a study that verification passed a verdict on, whoever judged it afterwards."""
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
     for cell in dict.fromkeys(cell.model_copy(update={"judge": ""}) for cell in cells):
         first = jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)

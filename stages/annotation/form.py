@@ -56,7 +56,8 @@ def render(
             for item in items
         ],
     }
-    script, style = (_template(name) for name in ("form.js", "form.css"))
+    script = "\n".join(_template(name) for name in ("answers.js", "viewer.js", "form.js"))
+    style = _template("form.css")
     environment = Environment(
         loader=PackageLoader("stages.annotation"), autoescape=True, undefined=StrictUndefined
     )

@@ -39,7 +39,7 @@ class Stratum(Record):
     name: tuple[str, ...]
     """Values of the axes in the order of `FormKey.axes`."""
     accepted: bool
-    """Whether the gate accepted these edits."""
+    """Whether verification accepted these edits."""
     n: int
     """Edits in the study."""
     drawn: int
@@ -56,7 +56,7 @@ class FormKey(Record):
     seed: Annotated[int, Field(ge=0)]
     """Seed of the draw."""
     axes: tuple[str, ...]
-    """What the draw was stratified by, the gate's verdict aside."""
+    """What the draw was stratified by, the verdict of verification aside."""
     strata: tuple[Stratum, ...]
     """The draw."""
     annotators: tuple[str, ...]

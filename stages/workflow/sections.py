@@ -121,7 +121,7 @@ class AnnotationSettings(Section):
     size: Annotated[int, Field(ge=1, le=10_000)]
     """Edits in a form."""
     rejected: Share
-    """Share of them that the gate rejected."""
+    """Share of them that verification rejected."""
     strata: list[Literal["target", "extractor", "editor", "seed", "domain", "position"]]
     """What the draw is stratified by."""
     annotators: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)]]

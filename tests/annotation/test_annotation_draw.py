@@ -117,7 +117,17 @@ def test_only_what_the_gate_decided_is_in_the_pool(written, pool):
             assert one.accepted == (one.after is not None)
 
 
-def test_a_call_that_failed_is_no_verdict(study):
+@pytest.mark.parametrize(
+    ("status", "counts"),
+    [
+        (Status.API_ERROR, False),
+        (Status.REFUSED, False),
+        (Status.UNVERIFIED, False),
+        (Status.REST_CHANGED, True),
+        (Status.SIZE_MISMATCH, True),
+    ],
+)
+def test_a_call_that_failed_is_no_verdict(study, status, counts):
     root = study()
     folders = Folders(root)
     path = folders.edit(cell(TARGETS[0])) / "attempts.jsonl"
@@ -126,10 +136,10 @@ def test_a_call_that_failed_is_no_verdict(study):
     lost = next(
         i for i, r in enumerate(rows) if r.status is Status.INSIDE_UNCHANGED and r.attempt == 2
     )
-    rows[lost] = rows[lost].model_copy(update={"status": Status.API_ERROR})
+    rows[lost] = rows[lost].model_copy(update={"status": status})
     jsonl.write(path, rows)
     after = list(candidates(folders, [cell(TARGETS[0])]))
-    assert len(after) == len(before) - 1
+    assert len(after) == len(before) - (not counts)
 
 
 def test_several_judges_of_one_edit_are_one_edit(study):
