@@ -8,6 +8,7 @@ others), so a form seals it until the annotator has judged the edit: see `Item.s
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -100,7 +101,7 @@ def key(study: str, drawn: Draw, items: Sequence[Item], settings: AnnotationSett
     content.append([row.model_dump() for row in rows])
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     return FormKey(
-        form=f"{study}-{hashlib.sha256(canonical).hexdigest()[:8]}",
+        form=f"{re.sub('[^A-Za-z0-9_-]', '_', study)}-{hashlib.sha256(canonical).hexdigest()[:8]}",
         seed=settings.seed,
         axes=tuple(settings.strata),
         strata=tuple(drawn.strata),
