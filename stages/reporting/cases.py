@@ -11,7 +11,7 @@ from typing import Any
 
 from stages.records.annotation import Annotation, Key
 from stages.records.answer import Answer
-from stages.records.attempt import Attempt
+from stages.records.attempt import Attempt, Inspection
 from stages.records.base import Status
 from stages.records.instruction import Instruction
 from stages.records.judgement import Judgement
@@ -26,7 +26,7 @@ _SHOWN_OF_ATTEMPTS = frozenset(
     {
         "sample_id", "position", "attempt", "status", "reason", "instruction", "edit_type",
         "target_object", "source", "edited", "returned_width", "returned_height", "boxes", "mask",
-        "measurement", "calls",
+        "measurement", "inspection", "calls",
     }
 )  # fmt: skip
 """Fields of an attempt that the gallery has a place for; any other is listed as it is."""
@@ -228,9 +228,12 @@ def _fate(row: Intervention) -> Json:
 
 
 def _disagreements(people: Sequence[Mapping[str, Any]], step: Step, row: Json) -> list[str]:
-    """Who differs over an edit: people with one another, with the judge, with the gate."""
+    """Who differs over an edit: people with one another, with judge and gate; gate and verifier."""
     out = []
-    about = {attempt.attempt: attempt.status for attempt in step.attempts}
+    about = {attempt.attempt: attempt.gate for attempt in step.attempts}
+    inspected = [(a.gate, a.inspection.accepted) for a in step.attempts if a.inspection]
+    if any(said is not None and said != (gate is Status.OK) for gate, said in inspected):
+        out.append("gate_verifier")
     clear = [p for p in people if p.get("valid") in ("yes", "no")]
     if any((p["valid"] == "yes") != (about[p["attempt"]] is Status.OK) for p in clear):
         out.append("gate_people")
@@ -276,7 +279,22 @@ def _attempt(attempt: Attempt, prints: Prints) -> Json:
         mask_share=m.mask_share if m else None,
         **_views(views),
         boxes=[[box.x0, box.y0, box.x1, box.y1] for box in attempt.boxes],
+        verifier=_inspection(attempt.inspection),
         more=_more(attempt),
+    )
+
+
+def _inspection(found: Inspection | None) -> Json | None:
+    """What a verifier, shown both images, said."""
+    if found is None:
+        return None
+    return _lean(
+        silent=None if found.status is Status.OK else str(found.status),
+        reason=_text(found.reason),
+        present=found.change_present,
+        rest=found.rest_unchanged,
+        words=_text(found.words),
+        gate=str(found.gate),
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from stages.records import jsonl
 from stages.records.annotation import Annotation
-from stages.records.attempt import Attempt
+from stages.records.attempt import Attempt, Inspection
 from stages.records.base import Status
 from stages.records.judgement import Judgement
 from stages.reporting import cases, links, provenance, words
@@ -157,6 +157,23 @@ def test_fields_that_the_page_does_not_know_are_listed() -> None:
         ["verifier.n.1", "2"],
         ["verifier.n.2", "3"],
     ]
+
+
+def test_a_verifier_that_differs_from_the_gate_is_marked(workspace: Workspace) -> None:
+    root, params = workspace(targets=("demo_looks",))
+    path = root / "data" / "edit" / "demo_looks-demo-demo-0" / "attempts.jsonl"
+    rows = jsonl.read(path, Attempt)
+    said = {"status": Status.OK, "change_present": True, "rest_unchanged": False, "accepted": False}
+    seen = Inspection(**said, words="A \x1b lamp went.", gate=Status.OK)
+    at = next(i for i, row in enumerate(rows) if row.status is Status.OK)
+    rows[at] = rows[at].model_copy(update={"status": Status.REST_CHANGED, "inspection": seen})
+    jsonl.write(path, rows)
+    data = data_of(root, read_study(root, params))
+    differing = [case for case in data["cases"] if "gate_verifier" in case.get("differ", ())]
+    assert len(differing) == 1
+    attempt = data["edits"][differing[0]["edit"]]["attempts"][-1]
+    told = {"present": True, "rest": False, "words": "A ␛ lamp went.", "gate": "ok"}
+    assert attempt["verifier"] == told
 
 
 def test_names_of_cases_stay(workspace: Workspace) -> None:

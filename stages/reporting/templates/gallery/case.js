@@ -121,8 +121,19 @@ class CaseView {
       attempt.aligned && element("div", { class: "gauges" },
         gauge("r_in, changed inside", attempt.r_in, tauIn, true), gauge("r_out, changed outside", attempt.r_out, tauOut, false),
         element("span", { class: "meta" }, notes.join(", "))),
+      attempt.verifier && this.inspection(attempt.verifier),
       attempt.more && element("dl", { class: "settings" }, attempt.more.map(([name, value]) => term(name.replaceAll("_", " "), said(value, "span")))),
     ];
+  }
+
+  // What a model that was shown both images said of the edit.
+  inspection(v) {
+    return element("div", { class: "judgement" }, element("h4", {}, "Verifier"),
+      element("p", { class: "chips" },
+        v.silent ? chip(`no word: ${this.status(v.silent)}`)
+          : [chip(v.present ? "change is there" : "change is not there", v.present ? "ok" : "no"), chip(v.rest ? "nothing else changed" : "something else changed", v.rest ? "ok" : "no")],
+        chip(`gate alone: ${v.gate === "ok" ? "accepted" : this.status(v.gate)}`)),
+      v.words && said(v.words), v.reason && said(v.reason));
   }
 
   concepts(one) {

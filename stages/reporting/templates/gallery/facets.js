@@ -5,7 +5,7 @@ const DECIDED = {
   requery: "second answer", judge: "judging", pairs: "the gate (pairs)",
 };
 const DIFFER = {
-  judge_people: "judge and human", gate_people: "gate and human", people: "humans",
+  judge_people: "judge and human", gate_people: "gate and human", gate_verifier: "gate and verifier", people: "humans",
   judges: "judges", replicates: "replicates of a judge",
 };
 
@@ -76,7 +76,7 @@ function haystack(one) {
     const edit = one.edit || {}, start = one.start || {}, answer = edit.answer || {};
     const verdicts = (one.verdicts || []).flatMap((v) => [v.why, v.grade_why, v.reason]);
     const people = (edit.people || []).flatMap((p) => [p.who, p.note]);
-    const attempts = (edit.attempts || []).flatMap((a) => [a.object, a.reason, a.asked]);
+    const attempts = (edit.attempts || []).flatMap((a) => [a.object, a.reason, a.asked, a.verifier?.words]);
     one.haystack = [
       one.sample.id, one.sample.question, one.id, start.answer, start.explanation, ...(start.concepts || []),
       edit.concept, edit.change, edit.appearance, answer.answer, answer.explanation, one.reason,
