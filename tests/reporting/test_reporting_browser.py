@@ -339,6 +339,22 @@ def test_phone_shows_one_pane_at_a_time(visit: Open) -> None:
     assert tab.is_hidden("#question")
 
 
+def test_paper_gets_the_case_alone_and_tables_whole(visit: Open) -> None:
+    tab = visit("gallery.html#through=judge", color_scheme="dark")
+    asked = tab.text_content("#question")
+    paper = {"width": 720, "height": 1000}
+    tab.set_viewport_size(paper)
+    tab.emulate_media(media="print")
+    assert tab.is_visible("#question")
+    assert tab.text_content("#question") == asked
+    assert not any(tab.is_visible(part) for part in (".top", "#list", "#filters", ".turns"))
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    tab = visit("index.html", size=paper)
+    tab.emulate_media(media="print")
+    wide = "[...document.querySelectorAll('section > .scroll')].map(e => e.scrollWidth)"
+    assert max(tab.evaluate(wide)) <= paper["width"]
+
+
 def test_still_where_motion_is_not_wanted(visit: Open) -> None:
     tab = visit("index.html", reduced_motion="reduce")
     assert tab.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"

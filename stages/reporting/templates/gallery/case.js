@@ -159,7 +159,7 @@ class CaseView {
       : [["answer"], ["explanation"]].map(([key]) => element("div", { class: "one" }, element("h4", {}, `First ${key}`), first[key] ? said(first[key]) : absent(first)));
     return this.section("words", "What the target said",
       element("div", { class: `said-both${one.edit ? "" : " alone"}` }, asked),
-      one.edit && element("p", { class: "key meta" }, element("del", {}, "only in the first"), " ", element("ins", {}, "only in the new one"),
+      second && element("p", { class: "key meta" }, element("del", {}, "only in the first"), " ", element("ins", {}, "only in the new one"),
         one.position > 1 && " The first answer was given to the original image; the new one to the image after all edits so far."),
       one.edit && this.concepts(one));
   }
@@ -216,7 +216,7 @@ class CaseView {
     const axes = this.data.axes;
     return this.section("others", "The same question elsewhere", element("ul", { class: "others" }, others.slice(0, 24).map((other) =>
       element("li", {}, element("button", { type: "button", class: "link", onclick: () => this.go(other) },
-        element("span", { class: "said" }, axes.map((axis) => (axis === "seed" ? `seed ${other.models.seed}` : other.models[axis])).join(" · ")), " ", outcome(other, this.data.words))))));
+        element("span", { class: "said" }, axes.map((axis) => (axis === "seed" ? `seed ${other.models.seed}` : other.models[axis])).join(" · ")), " ", element("span", { class: "chips" }, outcome(other, this.data.words)))))));
   }
 
   section(id, title, ...children) {

@@ -1,7 +1,7 @@
 // The gallery: filters, list and case, and the keys that lead through them.
 
 const at = (id) => document.getElementById(id);
-const narrow = matchMedia("(max-width: 60rem)");
+const narrow = matchMedia("screen and (max-width: 60rem)");
 const ROW = 100; // height of a row in pixels, as in the style sheet
 
 function start() {
