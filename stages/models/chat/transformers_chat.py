@@ -177,7 +177,8 @@ class TransformersChat(Chat):
 
     def _copy(self, device: str) -> Copy:
         name = self.checkpoint.model
-        shared = ("transformers", self.auto_class, self.checkpoint, self.placement, device)
+        place = (self.placement.dtype, self.placement.device_map, device)
+        shared = ("transformers", self.auto_class, self.checkpoint, *place)
         options = (self.attn_implementation, repr(self.quantization), self.adapter)
         model = once((*shared, *options), lambda: self._weights(device))
         processor = self._processor()

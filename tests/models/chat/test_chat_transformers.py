@@ -438,3 +438,33 @@ def test_an_adapter_is_put_on_the_weights_and_is_part_of_the_identity(
     before = replies(plain, conversations)
     assert replies(tuned, conversations) != before
     assert replies(adapter("qwen3_vl", tiny_qwen3_vl), conversations) == before
+
+
+def test_copies_answer_side_by_side_as_one_does(tiny_causal_lm: Path) -> None:
+    conversations = asked("causal_lm")
+    two = adapter("causal_lm", tiny_causal_lm, device=["cpu", "cpu"], batch_size=2)
+    assert len(two.copies()) == 2
+    assert two.concurrency == 8
+    assert replies(two, conversations) == replies(
+        adapter("causal_lm", tiny_causal_lm), conversations
+    )
+
+
+def test_sixteen_bits_run_and_repeat(tiny_qwen3_vl: Path) -> None:
+    values = {"dtype": "bfloat16", "batch_size": 1}
+    model = adapter("qwen3_vl", tiny_qwen3_vl, **values)
+    first = replies(model, asked("qwen3_vl"))
+    assert str(model.copies()[0].model.dtype) == "torch.bfloat16"
+    assert first == replies(adapter("qwen3_vl", tiny_qwen3_vl, **values), asked("qwen3_vl"))
+    assert any(isinstance(reply, Completion) for reply in first)
+
+
+def test_settings_that_a_checkpoint_brings_shape_no_reply(
+    tiny_causal_lm: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny_causal_lm, tmp_path / "willed"))
+    file = folder / "generation_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"no_repeat_ngram_size": 1}))
+    there = replies(adapter("causal_lm", folder), asked("causal_lm"))
+    here = replies(adapter("causal_lm", tiny_causal_lm), asked("causal_lm"))
+    assert [getattr(r, "text", r) for r in there] == [getattr(r, "text", r) for r in here]
