@@ -96,6 +96,7 @@ class Studio:
                 row = self._grounded(row, grounding)
             row = await self.acceptance.settle(row, source, edited, grounding, self.images)
         except CallError as error:
+            row = row.model_copy(update={"calls": (*row.calls, *error.notes)})
             return _ended(row, error.status, error.reason), None
         return row, edited
 

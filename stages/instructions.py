@@ -19,6 +19,7 @@ from stages.records.base import Status
 from stages.records.concept import ConceptList
 from stages.records.instruction import Instruction, InstructionChain
 from stages.records.sample import Sample
+from stages.records.usage import CallNote
 from stages.workflow import cast, cells, prompts, sections, tally
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
@@ -52,6 +53,7 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
             concepts=numbered,
             n=n,
         )
+        notes: list[CallNote] = []
         try:
             written = await clerk.ask(
                 text,
@@ -60,18 +62,20 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
                 max_tokens=max_tokens,
                 sample=found.sample_id,
             )
-            read = [
-                await clerk.ask(
+            notes.append(written.note)
+            read = []
+            for parts in written.value.value:
+                reading = await clerk.ask(
                     parse.render(instruction=edit.render(**parts._asdict())),
                     replies.read_edit,
                     schema=replies.EDIT_SCHEMA,
                     max_tokens=max_tokens,
                     sample=found.sample_id,
                 )
-                for parts in written.value.value
-            ]
+                notes.append(reading.note)
+                read.append(reading)
         except CallError as error:
-            return _none(found, error.status, error.reason)
+            return _none(found, error.status, error.reason, tuple(notes))
         steps = tuple(
             Instruction(
                 position=position,
@@ -84,9 +88,8 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
                 zip(found.concepts, written.value.value, read, strict=True), 1
             )
         )
-        notes = (written.note, *(reading.note for reading in read))
         return InstructionChain(
-            sample_id=found.sample_id, status=Status.OK, steps=steps, calls=notes
+            sample_id=found.sample_id, status=Status.OK, steps=steps, calls=tuple(notes)
         )
 
     where = f"instructions {target}-{extractor}-{seed}"
@@ -98,8 +101,10 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
     print(f"{where}: {outcome}; {clerk.calls.summary()}")
 
 
-def _none(found: ConceptList, status: Status, reason: str) -> InstructionChain:
-    return InstructionChain(sample_id=found.sample_id, status=status, reason=reason)
+def _none(
+    found: ConceptList, status: Status, reason: str, calls: tuple[CallNote, ...] = ()
+) -> InstructionChain:
+    return InstructionChain(sample_id=found.sample_id, status=status, reason=reason, calls=calls)
 
 
 if __name__ == "__main__":

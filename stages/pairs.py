@@ -70,11 +70,17 @@ def run(root: Path, params: Mapping[str, Any], *, pair: str) -> None:
             searched = edited if row.edit_type == "add" else source
             grounding = await gate.ground(searched, row.target_object, pair.boxes)
             row = row.model_copy(
-                update={"boxes": grounding.boxes, "mask": grounding.mask.save(images)}
+                update={
+                    "boxes": grounding.boxes,
+                    "mask": grounding.mask.save(images),
+                    "calls": (*row.calls, *grounding.calls),
+                }
             )
             return await acceptance.settle(row, source, edited, grounding, images)
         except CallError as error:
-            return row.model_copy(update={"status": error.status, "reason": error.reason})
+            calls = (*row.calls, *error.notes)
+            update = {"status": error.status, "reason": error.reason, "calls": calls}
+            return row.model_copy(update=update)
 
     attempts = asyncio.run(for_each(pairs, verify, at_once=AT_ONCE, label=f"pairs {pair}"))
     limits = parameters.section(params, "limits", sections.Limits)

@@ -110,3 +110,10 @@ def test_an_unknown_choice_is_one_line_that_lists_the_known_ones() -> None:
     assert "editor/nobody" in str(caught.value)
     assert "demo" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("stage", sorted(set(STAGES) - {"plan", "report"}))
+def test_a_budget_makes_no_stage_run_again(stage: str) -> None:
+    read = DVC["stages"][stage].get("params", [])
+    assert not [key for key in read if key == "limits" or str(key).startswith("limits.budget")]
+    assert "conf/prices.yaml" not in DVC["stages"][stage]["deps"]

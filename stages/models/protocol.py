@@ -19,7 +19,7 @@ from stages.models.picture import Picture
 from stages.models.prices import Price
 from stages.records.attempt import Box
 from stages.records.base import Status
-from stages.records.usage import Usage
+from stages.records.usage import CallNote, Usage
 
 
 class CallError(Exception):
@@ -34,7 +34,14 @@ class CallError(Exception):
     usage : Usage
         What the provider said it used all the same. Whoever catches the error from `Calls` finds
         the sum over all tries here.
+
+    Attributes
+    ----------
+    notes : tuple of CallNote
+        Calls that were answered on the way to the failure: the row rests on them, and they cost.
     """
+
+    notes: tuple[CallNote, ...] = ()
 
     def __init__(self, status: Status, reason: str, usage: Usage | None = None) -> None:
         self.status, self.reason, self.usage = status, reason, usage or Usage()

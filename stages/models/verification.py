@@ -75,11 +75,16 @@ class Gate:
         if not boxes:
             found = await self.calls.detect(self.detector, picture, phrase)
             boxes, notes = found.value, (found.note,)
-        if not boxes:
-            raise CallError(Status.TARGET_NOT_FOUND, f"the detector sees no {phrase!r}")
-        segmented = await self.calls.segment(self.segmenter, picture, boxes)
-        if not segmented.value.any():
-            raise CallError(Status.TARGET_NOT_FOUND, f"the mask of {phrase!r} is empty")
+        try:
+            if not boxes:
+                raise CallError(Status.TARGET_NOT_FOUND, f"the detector sees no {phrase!r}")
+            segmented = await self.calls.segment(self.segmenter, picture, boxes)
+            if not segmented.value.any():
+                notes = (*notes, segmented.note)
+                raise CallError(Status.TARGET_NOT_FOUND, f"the mask of {phrase!r} is empty")
+        except CallError as error:
+            error.notes = notes
+            raise
         dilated = mask.dilate(segmented.value, radius_share=self.settings.dilation_share)
         shown = Picture.of(dilated.astype(np.uint8) * 255)
         return Grounding(boxes, shown, (*notes, segmented.note))
