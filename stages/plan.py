@@ -17,7 +17,7 @@ from stages.benchmarks.pairs import PairFolder
 from stages.benchmarks.protocol import Benchmark
 from stages.models.protocol import Adapter, Chat, Detector, Editor, Segmenter
 from stages.records.errors import UserError
-from stages.records.score import Cell
+from stages.records.score import PANELS, Cell
 from stages.workflow import adapters, cells, preflight, prompts, sections
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
@@ -59,6 +59,10 @@ def check_settings(params: Mapping[str, Any]) -> None:
         parameters.section(params, name, model)
     parameters.verification(params)
     parameters.value(params, "study", str)
+    if taken := set(params["judge_names"]) & set(PANELS.values()):
+        raise UserError(
+            "params.yaml: judge_names", f"{min(taken)!r} is a panel's name", "Rename the judge."
+        )
     check_training(params)
 
 

@@ -18,6 +18,7 @@ from stages.analysis import (
     attrition,
     comparisons,
     estimates,
+    panel,
     people,
     thresholds,
     tuning,
@@ -78,11 +79,13 @@ def findings(
     resampling = Resampling(
         settings.resamples, settings.confidence, settings.seed, settings.interval
     )
+    together = list(panel.together(rows, settings.panel))
     compared = list(comparisons.compare(rows, resampling))
     valid = {cell: people.validity(labels, cell) for cell in trails}
     return {
-        "estimates": estimates.estimate_cells(rows, resampling),
-        "runs": estimates.spread_over_runs(rows, resampling),
+        "panel": together,
+        "estimates": estimates.estimate_cells([*rows, *together], resampling),
+        "runs": estimates.spread_over_runs([*rows, *together], resampling),
         "comparisons": compared,
         "ranks": comparisons.rank(rows, resampling),
         "power": comparisons.plan_power(compared, n_samples, settings.gaps, settings.power),

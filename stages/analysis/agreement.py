@@ -8,6 +8,7 @@ import numpy as np
 
 from stages.analysis.fates import Trail
 from stages.analysis.measures import METRICS, Resampling, measured
+from stages.analysis.panel import voices
 from stages.records.finding import AgreementRow, JudgeScore, Measured, Part
 from stages.records.judgement import Judgement
 from stages.records.score import Cell, Intervention
@@ -207,7 +208,7 @@ def _over_judges(
         )
         return measured(found)
 
-    voted, decided = majority(table)
+    voted, decided = majority(voices(table, metric))
     rated = ~np.isnan(table).all(axis=1)
     both = judged(table, samples, rng=stream(resampling.seed, "judges", "both", *name), **options)  # type: ignore[arg-type]
     return JudgeScore(

@@ -29,4 +29,5 @@ class Status(StrEnum):
     REST_CHANGED = "rest_changed"  # the verifier sees the change, and another one besides
     UNVERIFIED = "unverified"  # the verifier, whose word was needed, gave no usable reply
     MASK_TOO_LARGE = "mask_too_large"  # the mask leaves no outside, so r_out is undefined
+    TIED = "tied"  # judges are divided, and none of their scores has most votes
     NOT_REACHED = "not_reached"  # an earlier step of the chain, or an earlier stage, failed

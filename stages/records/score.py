@@ -6,6 +6,9 @@ What else is concluded from the interventions (comparisons, agreement, threshold
 
 from stages.records.base import Record, Status
 
+PANELS = {"vote": "panel_vote", "mean": "panel_mean"}
+"""What stands in the judge's place where several judges are taken together, by how they are."""
+
 
 class Cell(Record):
     """The choice of models that a row belongs to."""

@@ -99,10 +99,10 @@ def blank(height: float, layout: Literal["constrained"] | None = "constrained") 
 
 def estimates(study: Study) -> "Figure | None":
     """Forest plot: binary and graded CCS of each cell; planted and published values beside."""
-    axes = varying_axes(study.cells)
+    axes = varying_axes(study.scored)
     rows = [
         (cell_label(cell, axes), cell)
-        for cell in study.cells
+        for cell in study.scored
         if (e := study.estimate(cell, "ccs_binary")) and e.mean is not None
     ]
     if not rows:

@@ -57,6 +57,17 @@ def judge_saw(study: Study) -> str:
     )
 
 
+def panel(study: Study) -> str:
+    """What a row of several judges together is; empty where there is none."""
+    said = {
+        "panel_vote": "panel_vote is what most judges say of each score; where they are divided "
+        "there is none.",
+        "panel_mean": "panel_mean is the mean over the judges that gave a score.",
+    }
+    names = dict.fromkeys(row.cell.judge for row in study.panel)
+    return " ".join(said[name] for name in names if name in said)
+
+
 def joined(*sentences: str) -> str:
     """Those sentences that say something, as one note."""
     return " ".join(sentence for sentence in sentences if sentence)

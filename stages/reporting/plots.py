@@ -17,10 +17,10 @@ DECIMALS = 4
 
 def metrics(study: Study) -> Mapping[str, Any]:
     """Headline numbers by cell, rounded; a number that does not exist has no key."""
-    axes = varying_axes(study.cells)
+    axes = varying_axes(study.scored)
     out: dict[str, Any] = {}
-    for cell in study.cells:
-        rows = [row for row in study.interventions if row.cell == cell]
+    for cell in study.scored:
+        rows = [row for row in (*study.interventions, *study.panel) if row.cell == cell]
         overall = {m: study.estimate(cell, m) for m in METRICS}
         binary, graded = overall["ccs_binary"], overall["ccs_graded"]
         verified = gate(rows)
@@ -51,7 +51,7 @@ def metrics(study: Study) -> Mapping[str, Any]:
 
 def plot_tables(study: Study) -> tuple[Table, ...]:
     """Estimates with intervals, the funnel, and AC and EF by position, one row a mark."""
-    axes = varying_axes(study.cells)
+    axes = varying_axes(study.scored)
 
     def mark(label: str, estimate: Estimate | None, *more: str | int) -> tuple[Any, ...]:
         if estimate is None:
@@ -59,7 +59,7 @@ def plot_tables(study: Study) -> tuple[Table, ...]:
         e = estimate
         return (label, *more, e.mean, e.low, e.high, e.n_interventions)
 
-    labelled = [(cell_label(cell, axes), cell) for cell in study.cells]
+    labelled = [(cell_label(cell, axes), cell) for cell in study.scored]
     bounds = (
         Column("mean", "mean"),
         Column("low", "low"),

@@ -39,7 +39,7 @@ def quantity(estimate: Estimate | None) -> Quantity:
 
 def table1(study: Study) -> Table:
     """Main result: a row a cell, AC and EF by chain position, CCS over the chain."""
-    axes = varying_axes(study.cells)
+    axes = varying_axes(study.scored)
     positions = study.positions or (1, 2)
     columns = [
         *axis_columns(axes),
@@ -63,7 +63,7 @@ def table1(study: Study) -> Table:
         Column("ccs_graded_per_edit", "CCS graded, mean over edits", quantity=True),
     ]
     rows = []
-    for cell in study.cells:
+    for cell in study.scored:
         binary, graded = study.estimate(cell, "ccs_binary"), study.estimate(cell, "ccs_graded")
         planted = study.planted.get(cell.target)
         rows.append(
@@ -97,11 +97,13 @@ def table1(study: Study) -> Table:
     )
     shown = [
         study.estimate(cell, metric, position=k)
-        for cell in study.cells
+        for cell in study.scored
         for metric, ks in (("ac", positions), ("ef", positions), *((m, (None,)) for m in CCS))
         for k in ks
     ]
-    note = notes.joined(notes.how_made(shown), notes.judge_saw(study), notes.fixed_edits(study))
+    note = notes.joined(
+        notes.how_made(shown), notes.judge_saw(study), notes.panel(study), notes.fixed_edits(study)
+    )
     table = Table("table1", caption, tuple(columns), tuple(rows), note)
     return without_empty_columns(table, _OPTIONAL)
 
@@ -109,7 +111,9 @@ def table1(study: Study) -> Table:
 def lost(study: Study, cell: Cell, domain: str | None = None) -> str | None:
     """What a row lost and why, e.g. ``7 inside unchanged; 2 samples: no concepts``."""
     return lost_of(
-        row for row in study.interventions if row.cell == cell and domain in (None, row.domain)
+        row
+        for row in (*study.interventions, *study.panel)
+        if row.cell == cell and domain in (None, row.domain)
     )
 
 
@@ -178,9 +182,9 @@ def published_table(study: Study) -> Table:
 
 def table3(study: Study) -> Table:
     """CCS by domain: a row a cell and domain."""
-    axes = varying_axes(study.cells)
+    axes = varying_axes(study.scored)
     rows = []
-    for cell in study.cells:
+    for cell in study.scored:
         for domain in study.domains:
             binary = study.estimate(cell, "ccs_binary", domain=domain)
             graded = study.estimate(cell, "ccs_graded", domain=domain)
@@ -217,11 +221,12 @@ def table3(study: Study) -> Table:
         notes.joined(
             notes.how_made(
                 study.estimate(cell, metric, domain=domain)
-                for cell in study.cells
+                for cell in study.scored
                 for domain in study.domains
                 for metric in CCS
             ),
             notes.judge_saw(study),
+            notes.panel(study),
             notes.fixed_edits(study),
         ),
     )

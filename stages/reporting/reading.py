@@ -94,6 +94,7 @@ def read_study(root: Path, params: Mapping[str, Any]) -> Study:
         samples={s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)},
         left_out=dict(_counts(_json(folders.prepare / "left_out.json"))),
         interventions=tuple(jsonl.read(folders.score / "interventions.jsonl", Intervention)),
+        panel=tuple(jsonl.read(folders.score / "panel.jsonl", Intervention)),
         estimates=tuple(jsonl.read(folders.score / "estimates.jsonl", Estimate)),
         records=tuple(read_cell(folders, cell) for cell in cells),
         pairs=pairs,

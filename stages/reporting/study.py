@@ -171,6 +171,8 @@ class Study:
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Why candidates of the benchmark were not chosen: reason → how many."""
     interventions: tuple[Intervention, ...] = ()
+    panel: tuple[Intervention, ...] = ()
+    """What several judges say together, in cells of their own; empty where there is no panel."""
     estimates: tuple[Estimate, ...] = ()
     records: tuple[CellRecords, ...] = ()
     pairs: tuple[PairStudy, ...] = ()
@@ -199,6 +201,18 @@ class Study:
     def pixels_of(self, image: str) -> NDArray[np.uint8] | None:
         """An image of the fine-tuning study; None where the study has none."""
         return self.tuning_pixels(image) if self.tuning_pixels else None
+
+    @cached_property
+    def scored(self) -> tuple[Cell, ...]:
+        """The cells, and after the judges of the same edits their panel, if there is one."""
+        panels = dict.fromkeys(row.cell for row in self.panel)
+        models = list(dict.fromkeys((c.target, c.extractor, c.editor) for c in self.cells))
+        return tuple(
+            sorted(
+                (*self.cells, *panels),
+                key=lambda c: (models.index((c.target, c.extractor, c.editor)), c in panels),
+            )
+        )
 
     @property
     def fixed(self) -> frozenset[str]:

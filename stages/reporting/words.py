@@ -33,6 +33,7 @@ REASONS = {
     Status.REST_CHANGED: "verifier sees another change besides",
     Status.UNVERIFIED: "verifier gave no usable reply",
     Status.MASK_TOO_LARGE: "mask leaves no outside",
+    Status.TIED: "judges are divided",
     Status.NOT_REACHED: "an earlier step failed",
 }
 

@@ -81,6 +81,8 @@ class ScoreSettings(Section):
     """True differences between two targets for which samples are planned."""
     power: Annotated[float, Field(gt=0, lt=1)]
     """Probability with which such a difference is to be found."""
+    panel: Literal["none", "vote", "mean"] = "none"
+    """Whether several judges also make a row together, and how; older parameters have none."""
 
 
 class Limits(Section):

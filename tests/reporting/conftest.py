@@ -104,6 +104,7 @@ def make_workspace(
     jsonl.write(data / "score" / "estimates.jsonl", _estimates(cells, interventions, k))
     for name in FINDINGS:
         jsonl.write(data / "score" / f"{name}.jsonl", [])
+    jsonl.write(data / "score" / "panel.jsonl", [])
     jsonl.write(data / "calibration" / "coverage.jsonl", [])
     for name in pairs:
         _pairs(data / "pairs" / name, size, text)
