@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from stages.records.base import Status
-from stages.records.score import Cell, Intervention
+from stages.records.score import PANELS, Cell, Intervention
 from stages.reporting.funnel import GRADED, Step, funnel
 from stages.reporting.study import Study
 from stages.reporting.words import AXES, cell_label, varying_axes
@@ -37,19 +37,22 @@ def gallery(filters: Mapping[str, object] | None = None, **facets: object) -> st
 
 def of_cell(cell: Cell, study: Study) -> dict[str, object]:
     """Facets that choose a cell among those of its study."""
-    return {axis: getattr(cell, axis) for axis in AXES if axis in varying_axes(study.cells)}
+    held = varying_axes(study.cells)
+    together = cell.judge in PANELS.values()  # no chain is a panel's: its row leads to all judges
+    axes = [axis for axis in AXES if axis in held and not (together and axis == "judge")]
+    return {axis: getattr(cell, axis) for axis in axes}
 
 
 def main_table(study: Study) -> list[dict[str, str]]:
     """Links of the main table's rows, by key of the column."""
-    return [_row(of_cell(cell, study), study.positions or (1, 2)) for cell in study.cells]
+    return [_row(of_cell(cell, study), study.positions or (1, 2)) for cell in study.scored]
 
 
 def domain_table(study: Study) -> list[dict[str, str]]:
     """Links of the table by domain, by key of the column."""
     return [
         _row({**of_cell(cell, study), "domain": domain}, ())
-        for cell in study.cells
+        for cell in study.scored
         for domain in study.domains
     ]
 
