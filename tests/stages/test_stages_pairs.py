@@ -91,7 +91,7 @@ def test_the_built_in_verifier_sees_what_the_gate_can_t(root: Path) -> None:
     ends = wilson(4, 4)
     assert found["raters"]["verifier"]["low"] == pytest.approx(ends.low, abs=1e-6)
     assert rows["bystander"].status is Status.OK  # report_only: it decides nothing
-    assert [note.role for note in rows["clean"].calls] == ["verifier"]
+    assert [note.role for note in rows["clean"].calls].count("verifier") == 1
 
 
 @pytest.mark.parametrize(
