@@ -147,7 +147,7 @@ def test_what_failed_fails_again_in_the_same_way(
         failing(DemoExtractor, "complete", 9, Status.UNPARSED)
         failing(DemoDetector, "detect", 5, Status.API_ERROR)
         failing(DemoEditor, "edit", 6, Status.REFUSED)
-        failing(DemoJudge, "complete", 5, Status.TRUNCATED)
+        failing(DemoJudge, "complete", 3, Status.TRUNCATED)
         origin = run(
             composed(
                 fresh(tmp_path / "origin"),
