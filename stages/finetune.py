@@ -65,6 +65,7 @@ def run(root: Path, params: Mapping[str, Any], *, tuned: str) -> None:
         device=study.device,
         dtype=study.dtype,
         max_pixels=study.max_pixels,
+        revision=study.revision,
     )
     question = prompts.load(root, params, "target_question")
     prompting = Prompting(

@@ -113,7 +113,7 @@ def _draw(
         ("sensitivity", finding_figures.sensitivity(study)),
         ("recovered", finding_figures.recovered(study)),
         ("calibration", finding_figures.calibration(study)),
-        ("finetune", tuning_figures.curves(study)),
+        ("finetune_curves", tuning_figures.curves(study)),
         ("attention", tuning_figures.attention(study)),
         ("capability", capability.beside(study, known)),
     ):

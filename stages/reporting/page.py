@@ -102,6 +102,8 @@ FIGURES = {
     "sensitivity": "Heat maps over the thresholds: accepted attempts, CCS, edits to make anew",
     "recovered": "Recovered against planted CCS",
     "calibration": "Simulated studies: recovered against planted CCS, coverage, bias",
+    "finetune_curves": "Accuracy and loss by epoch of fine-tuning, on held-out scenes",
+    "attention": "Attention of the answer over the image, by epoch of fine-tuning",
     "capability": "CCS against scores published elsewhere (data/reference/capability.csv)",
 }
 TABLES = {
@@ -121,6 +123,8 @@ TABLES = {
     "corrected": "Scores corrected by people's labels",
     "calibration_table": "Simulated studies",
     "cost": "What the calls used and cost",
+    "finetune_ccs": "CCS before and after fine-tuning",
+    "finetune": "Answers, losses and attention before and after fine-tuning",
 }
 SECTIONS = (
     ("models", "Models of the pipeline", ("table2", "effects")),
@@ -137,6 +141,11 @@ SECTIONS = (
             "published",
             "capability",
         ),
+    ),
+    (
+        "tuned",
+        "Fine-tuning",
+        ("finetune_ccs", "finetune_curves", "attention", "finetune"),
     ),
     ("losses", "What losses could hide", ("bounds", "rates")),
     ("thresholds", "Thresholds", ("sensitivity",)),

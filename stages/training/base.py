@@ -31,6 +31,7 @@ class Base(NamedTuple):
         device: str = "cpu",
         dtype: str = "float32",
         max_pixels: int | None = None,
+        revision: str = "main",
     ) -> Base:
         """Load a folder of the workspace or a model of the Hub, in eager mode.
 
@@ -48,6 +49,8 @@ class Base(NamedTuple):
             ``float32``, ``bfloat16`` … or ``auto``.
         max_pixels : int or None
             Area of a picture as the model sees it, at most.
+        revision : str
+            Commit, tag or branch of a model of the Hub; without meaning for a folder.
         """
         try:
             import peft  # noqa: F401
@@ -63,12 +66,16 @@ class Base(NamedTuple):
         folder = root / model
         source = str(folder) if folder.is_dir() else model
         transformers.utils.logging.disable_progress_bar()
-        options: dict[str, Any] = {"attn_implementation": "eager", "dtype": dtype}
+        options: dict[str, Any] = {
+            "attn_implementation": "eager",
+            "dtype": dtype,
+            "revision": revision,
+        }
         if quantization:
             options["quantization_config"] = transformers.BitsAndBytesConfig(**quantization)
             options["device_map"] = {"": device}
         try:
-            processor = transformers.AutoProcessor.from_pretrained(source)
+            processor = transformers.AutoProcessor.from_pretrained(source, revision=revision)
             loaded = transformers.AutoModelForImageTextToText.from_pretrained(source, **options)
         except (OSError, ValueError) as error:
             what = " ".join(str(error).split())[:200]
@@ -76,7 +83,7 @@ class Base(NamedTuple):
         if not quantization:
             loaded = loaded.to(device)
         PixelBudget(None, max_pixels).set_on(processor.image_processor, model)
-        digest = folder_digest(folder) if folder.is_dir() else model
+        digest = folder_digest(folder) if folder.is_dir() else f"{model}@{revision}"
         pad = processor.tokenizer.pad_token_id
         return cls(loaded, processor, 0 if pad is None else int(pad), digest)
 

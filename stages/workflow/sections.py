@@ -195,6 +195,8 @@ class Tuning(Section):
     """Name of the target that is tuned; empty: the study has no tuning."""
     model: str
     """Its weights: a folder of the workspace, or a model id."""
+    revision: str
+    """Commit, tag or branch of a model id; without meaning for a folder."""
     cell: str
     """The cell, target-extractor-editor-seed, whose edits are trained on."""
     train: list[str]

@@ -76,7 +76,7 @@ def test_its_tables_and_figures_hold_every_epoch(tuned: tuple[Workspace, Outcome
         assert float(row["loss_ratio_low"]) <= float(row["loss_ratio"])
     first = [row for row in found if row["epoch"] == "0" and row["scenes"] == "held out"]
     assert len(first) == len(TUNED)
-    for name in ("finetune", "attention"):
+    for name in ("finetune_curves", "attention"):
         assert (workspace.root / f"reports/figures/{name}.png").stat().st_size > 5_000
     assert "tiny_edits, held_out, counterfactual" in (
         workspace.root / "reports/plots/tuning.csv"
