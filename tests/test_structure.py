@@ -93,6 +93,14 @@ def test_a_room_imports_only_the_rooms_beneath_it(room: str) -> None:
         assert rooms_of(names) - {room} <= ALLOWED[room], file
 
 
+def test_brief_prompts_are_the_default_ones_but_for_what_a_target_is_asked() -> None:
+    own = {"target_question.txt", "target_why.txt"}
+    brief, default = (ROOT / "prompts" / name for name in ("brief", "default"))
+    assert {p.name for p in brief.iterdir()} == {p.name for p in default.iterdir()}
+    for path in brief.iterdir():
+        assert (path.read_bytes() == (default / path.name).read_bytes()) == (path.name not in own)
+
+
 def test_params_are_what_conf_composes_to() -> None:
     assert (ROOT / "params.yaml").read_text() == compose(ROOT, [])
 

@@ -12,8 +12,8 @@ _SPLITS = {"train": "trained on", "held_out": "held out"}
 _COLUMNS = (
     ("accuracy", "original", "accuracy, originals", 2),
     ("accuracy", "counterfactual", "accuracy, counterfactuals", 2),
-    ("loss", "original", "loss, originals", 3),
-    ("loss", "counterfactual", "loss, counterfactuals", 3),
+    ("loss", "original", "loss, originals", 4),
+    ("loss", "counterfactual", "loss, counterfactuals", 4),
     ("loss_ratio", None, "loss ratio", 1),
     ("attention_inside", "original", "attention inside, originals", 2),
     ("attention_inside", "counterfactual", "attention inside, counterfactuals", 2),
