@@ -24,8 +24,6 @@ from stages.workflow.folders import Folders
 from stages.workflow.runner import main
 
 A = TypeVar("A", bound=Adapter)
-# Trained by the study itself: what does not exist yet can't be made.
-TRAINED = ("pretrain_names", "finetune_names")
 CELL_STAGES = ("baseline", "concepts", "instructions", "edit", "requery", "judge")
 KINDS = {"targets": Chat, "extractors": Chat, "judges": Chat, "editors": Editor}
 
@@ -72,12 +70,12 @@ def check_training(params: Mapping[str, Any]) -> None:
         parameters.section(params["pretrain"], name, sections.Pretrain)
     for name in params["finetune_names"]:
         parameters.section(params["finetune"], name, sections.Finetune)
-    origins = [name for names in (*TRAINED, "ready_names") for name in params[names]]
+    origins = [name for names in (*cells.TRAINED, "ready_names") for name in params[names]]
     for name in params["target_names"]:
         if origins.count(name) != 1:
             raise UserError(
                 f"params.yaml: targets.{name}",
-                f"is in {origins.count(name)} of ready_names, {', '.join(TRAINED)}",
+                f"is in {origins.count(name)} of ready_names, {', '.join(cells.TRAINED)}",
                 "Name it in exactly one: its weights come from one place.",
             )
     tuning = parameters.section(params, "tuning", sections.Tuning)
@@ -92,7 +90,7 @@ def check_adapters(params: Mapping[str, Any]) -> None:
     for group, kind in KINDS.items():
         for name in params.get(f"{group[:-1]}_names", []):
             key = f"{group}.{name}"
-            if group == "targets" and any(name in params[names] for names in TRAINED):
+            if group == "targets" and name in cells.trained(params):
                 adapters.check(adapters.lookup(params, key), key, kind)
             else:
                 _try(params, key, kind)

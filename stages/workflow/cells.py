@@ -18,6 +18,15 @@ AXES = {
 }
 
 
+TRAINED = ("pretrain_names", "finetune_names")
+"""Lists of targets whose weights the study itself makes."""
+
+
+def trained(params: Mapping[str, Any]) -> frozenset[str]:
+    """Targets that can't be made beforehand: the study itself makes their weights."""
+    return frozenset(name for names in TRAINED for name in params.get(names) or [])
+
+
 def study_cells(params: Mapping[str, Any]) -> list[Cell]:
     """All cells of the study in the order of params; empty where the study has no target."""
     for names in (*AXES, "pair_names"):

@@ -22,6 +22,7 @@ from stages.models.protocol import Adapter, Chat, Detector, Editor, Finding, Seg
 from stages.records.errors import UserError
 from stages.workflow import adapters, cast
 from stages.workflow import params as parameters
+from stages.workflow.cells import trained
 
 LISTS: Mapping[str, type[Adapter]] = {
     "target": Chat,
@@ -66,6 +67,8 @@ def parts(params: Mapping[str, Any]) -> Iterator[Part]:
 
 def built(params: Mapping[str, Any], part: Part) -> Adapter | Finding:
     """The model, or why it can't be made: a key, a package or a value."""
+    if part.role == "target" and part.name in trained(params):
+        return Finding("ok", "is trained by this study")
     try:
         if adapters.check(adapters.lookup(params, part.key), part.key, part.kind).heavy:
             return Finding("ok", "is made when it is used")
