@@ -175,14 +175,18 @@ def test_filters_narrow_and_live_in_the_address(visit: Open) -> None:
     tab.check("input[name=ef][value='0']")
     narrowed = count(tab)
     assert 0 < narrowed < everything
+    assert tab.text_content("#place") == f"1 of {narrowed}"
     assert "target=demo_prior" in tab.url
     tab.press("body", "j")
     shown = tab.text_content("#case .case-head")
     tab.reload()
     assert count(tab) == narrowed
     assert tab.text_content("#case .case-head") == shown
-    tab.click("#clear")
+    shown = tab.text_content("#place")
+    tab.click("#clear")  # the case in view stays
     assert count(tab) == everything
+    assert tab.text_content("#place") != shown
+    assert tab.text_content("#place").endswith(f" of {everything}")
 
 
 def test_disagreement_is_found_and_shown(visit: Open) -> None:
@@ -345,7 +349,7 @@ def test_paper_gets_the_case_alone_and_tables_whole(visit: Open) -> None:
     paper = {"width": 720, "height": 1000}
     tab.set_viewport_size(paper)
     tab.emulate_media(media="print")
-    assert tab.is_visible("#question")
+    tab.wait_for_selector("#question")
     assert tab.text_content("#question") == asked
     assert not any(tab.is_visible(part) for part in (".top", "#list", "#filters", ".turns"))
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

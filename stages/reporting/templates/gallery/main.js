@@ -80,6 +80,7 @@ class Gallery {
     this.found = sorted(found, this.state.sort);
     this.panel.update(this.state.chosen, counts);
     this.list.set(this.found, this.current);
+    this.place();
     const all = found.length === this.cases.length;
     at("count").textContent = all ? plural(found.length, this.data.unit) : `${found.length.toLocaleString("en")} of ${plural(this.cases.length, this.data.unit)}`;
     at("empty").hidden = found.length > 0;
@@ -102,13 +103,17 @@ class Gallery {
     this.current = one;
     document.body.classList.toggle("reading", Boolean(one) && narrow.matches);
     this.list.select(one);
-    const place = this.found.indexOf(one);
-    at("place").textContent = place >= 0 ? `${place + 1} of ${this.found.length}` : "";
-    at("previous").disabled = place <= 0;
-    at("next").disabled = place < 0 || place >= this.found.length - 1;
+    this.place();
     if (one === before) return;
     at("case").replaceChildren(...(one ? this.view.draw(one) : []));
     at("detail").scrollTop = 0;
+  }
+
+  place() {
+    const place = this.found.indexOf(this.current);
+    at("place").textContent = place >= 0 ? `${place + 1} of ${this.found.length}` : "";
+    at("previous").disabled = place <= 0;
+    at("next").disabled = place < 0 || place >= this.found.length - 1;
   }
 
   close() {
