@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install preflight dry-run spending run test soak-http test-all extras params check-params lint store-export store-import bench-export bench-replay annotate annotate-import clean
+.PHONY: help install status preflight dry-run spending run test soak-http test-all extras params check-params lint store-export store-import bench-export bench-replay annotate annotate-import clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -14,6 +14,9 @@ run: $(VENV)/run.stamp  ## run the study of params.yaml, print its main table
 	@test -s dvc.lock || rm -f dvc.lock  # DVC leaves it empty when it is killed while writing
 	dvc repro
 	@python -m stages.reporting.summary reports
+
+status: $(VENV)/run.stamp  ## what is done, what is missing, what failed and why, what is left to pay
+	@python -m stages.status
 
 preflight: $(VENV)/run.stamp  ## would every model answer? One small paid call a role (CALLS=0: none)
 	@python -m stages.workflow.preflight $(if $(filter 0,$(CALLS)),--no-calls)

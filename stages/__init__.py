@@ -1,1 +1,15 @@
 """The protocol: modules are stages, packages are the rooms that stages use."""
+
+import signal
+import sys
+
+
+def _interrupted(*_: object) -> None:
+    print("interrupted; nothing that was finished is lost: run it again", file=sys.stderr)
+    sys.exit(130)
+
+
+# `python -m stages.x` imports this first, and only then what takes a second to import. Until the
+# stage has a handler of its own, Ctrl-C ends it with a line and not with Python's trace.
+if sys.argv[:1] == ["-m"]:
+    signal.signal(signal.SIGINT, _interrupted)

@@ -27,6 +27,7 @@ ALLOWED = {
     "annotation": {"records", "models", "stats", "reporting", "workflow"},
     "exchange": {"records", "imaging", "models", "benchmarks", "workflow"},
     "spending": {"records", "imaging", "models", "benchmarks", "workflow"},
+    "status": {"records", "spending", "workflow"},
 }
 
 

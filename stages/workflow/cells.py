@@ -17,6 +17,8 @@ AXES = {
     "judge_names": "judges",
 }
 
+_NAME = re.compile(r"[a-z0-9_]+")
+
 
 TRAINED = ("pretrain_names", "finetune_names")
 """Lists of targets whose weights the study itself makes."""
@@ -56,7 +58,7 @@ def study_cells(params: Mapping[str, Any]) -> list[Cell]:
 
 
 def _check_name(axis: str, name: object) -> None:
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_]+", name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UserError(
             f"params.yaml: {axis}",
             f"{name!r} can't name a folder",
@@ -78,4 +80,12 @@ def cell(*, target: str, seed: str, extractor: str = "", editor: str = "", judge
     """The cell that a stage was started for; axes that the stage does not depend on stay empty."""
     if not seed.isdecimal():
         raise UserError("--seed", f"{seed!r} is no whole number ≥ 0", "Give e.g. --seed 0.")
+    for axis, name in (
+        ("--target", target),
+        ("--extractor", extractor),
+        ("--editor", editor),
+        ("--judge", judge),
+    ):
+        if name and not _NAME.fullmatch(name):
+            raise UserError(axis, f"{name!r} can't name a folder", "Give a name of params.yaml.")
     return Cell(target=target, extractor=extractor, editor=editor, judge=judge, seed=int(seed))

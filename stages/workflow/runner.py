@@ -13,10 +13,14 @@ from typing import NoReturn
 
 from stages.models.account import on_behalf_of
 from stages.records.errors import UserError
+from stages.workflow import endings
 from stages.workflow import params as parameters
 
 Run = Callable[..., None]
-_INTERRUPTED = "interrupted; every finished call is in the store: run it again"
+_INTERRUPTED = (
+    "interrupted; every finished call is in the store: run it again, or bring the earlier output "
+    "back by `dvc checkout`"
+)
 
 
 def main(stage: str, run: Run, axes: Sequence[str] = ()) -> None:
@@ -37,6 +41,7 @@ def main(stage: str, run: Run, axes: Sequence[str] = ()) -> None:
     chosen = vars(parser.parse_args())
     name = f"{stage}@{'-'.join(chosen.values())}" if chosen else stage
     signal.signal(signal.SIGINT, lambda *_: _end(name, _INTERRUPTED, 130))
+    endings.begin(Path(), name)
     try:
         with on_behalf_of(stage):
             run(Path(), parameters.load(Path("params.yaml")), **chosen)
@@ -52,11 +57,17 @@ def main(stage: str, run: Run, axes: Sequence[str] = ()) -> None:
             traceback.print_exc()
         kind = type(error).__name__
         _end(name, f"unexpected {kind}: {error}. EDCT_TRACE=1 shows where.".replace("\n", " "), 1)
+    endings.succeed(Path(), name)
 
 
 def _end(name: str, line: str, status: int) -> NoReturn:
-    """Bring earlier outputs back, say what happened in one line, and leave at once."""
-    _restore(name)
+    """Bring earlier outputs back, say what happened in one line, and leave.
+
+    Who interrupts does not wait for DVC's checkout, which takes seconds.
+    """
+    endings.fail(Path(), name, line)
+    if status != 130:
+        _restore(name)
     print(f"{name.replace('@', ' ')}: {line}", file=sys.stderr, flush=True)
     if status != 130:
         sys.exit(status)
