@@ -99,7 +99,7 @@ def write_study(root: Path, size: Size) -> dict[str, Any]:
         _write(folders, cell, trail)
         rows += follow(cell, samples, trail)
     jsonl.write(folders.score / "interventions.jsonl", rows)
-    for name in ("estimates", *(field.name for field in fields(Findings))):
+    for name in ("estimates", "panel", *(field.name for field in fields(Findings))):
         jsonl.write(folders.score / f"{name}.jsonl", [])
     jsonl.write(folders.score / "labels.jsonl", _labels(rows))
     jsonl.write(folders.calibration / "coverage.jsonl", [])
