@@ -67,7 +67,7 @@ def plot_tables(study: Study) -> tuple[Table, ...]:
         Column("n", "n"),
     )
     return (
-        tuning_tables.plot_table(study.findings.tuning),
+        tuning_tables.plot_table(study.findings.tuning, study.tuning_curves),
         Table(
             "estimates",
             "",

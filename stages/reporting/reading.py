@@ -40,7 +40,7 @@ from stages.records.instruction import InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Estimate, Intervention
-from stages.records.tuning import AttentionRow, TuningRow
+from stages.records.tuning import AttentionRow, Curve, TuningRow
 from stages.reporting.capability import OtherScore, read_scores
 from stages.reporting.provenance import git_tree
 from stages.reporting.study import (
@@ -107,6 +107,11 @@ def read_study(root: Path, params: Mapping[str, Any]) -> Study:
         code=code,
         prices=prices,
         tuning=read_attention(folders, params),
+        tuning_curves=tuple(
+            row
+            for name in params.get("finetune_names") or []
+            for row in jsonl.read(folders.finetune(name) / "curve.jsonl", Curve)
+        ),
         tuning_pixels=pixels_from(
             folders.prepare / "images",
             folders.edit_of((params.get("tuning") or {}).get("cell", "")) / "images",

@@ -34,7 +34,7 @@ from stages.records.instruction import InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Estimate, Intervention
-from stages.records.tuning import AttentionRow, TuningRow
+from stages.records.tuning import AttentionRow, Curve, TuningRow
 from stages.records.usage import CallNote
 
 Pixels = Callable[[str], NDArray[np.uint8]]
@@ -195,6 +195,8 @@ class Study:
     """Name of the folder ``stages`` as a tree of git; None where there is none."""
     tuning: tuple[AttentionRow, ...] = ()
     """Attention maps of the first adapter on held-out samples; empty without any."""
+    tuning_curves: tuple[Curve, ...] = ()
+    """Loss and exactness in training, epoch by epoch, of every adapter."""
     tuning_pixels: Pixels | None = None
     """Loads the images that these are over."""
 

@@ -37,7 +37,7 @@ def curves(study: Study) -> "Figure | None":
                 label = f"{target}, {images}s" if quantity == "accuracy" else None
                 ax.plot(epochs, means, line, color=colour, marker="o", markersize=3, label=label)
                 ends = [(r.measured.low, r.measured.high) for r in those]
-                if all(low is not None and high is not None for low, high in ends):
+                if ends and all(low is not None and high is not None for low, high in ends):
                     lows, highs = zip(*ends, strict=True)
                     ax.fill_between(epochs, lows, highs, color=colour, alpha=0.12, linewidth=0)
         ax.set(xlabel="epoch", title=f"{quantity}, held-out scenes")
@@ -49,9 +49,9 @@ def curves(study: Study) -> "Figure | None":
 def attention(study: Study) -> "Figure | None":
     """Attention maps at every kept epoch, original above counterfactual, of one adapter."""
     rows = study.tuning
-    if not rows:
-        return None
     chosen = _choose(rows)
+    if not chosen:
+        return None
     epochs = sorted({row.epoch for row in rows})
     lines = [(sample, images) for sample in chosen for images in ("original", "counterfactual")]
     columns = len(epochs) + 1

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from stages.records.finding import Measured
-from stages.records.tuning import TuningRow
+from stages.records.tuning import Curve, TuningRow
 from stages.reporting.notes import how_made, joined
 from stages.reporting.study import Study
 from stages.reporting.tables import Column, Quantity, Table, Value
@@ -121,8 +121,13 @@ def published_note(study: Study) -> str:
     )
 
 
-def plot_table(rows: Sequence[TuningRow]) -> Table:
-    """Accuracy and loss by epoch, one row a mark, for DVC."""
+def plot_table(rows: Sequence[TuningRow], curves: Sequence[Curve]) -> Table:
+    """Accuracy and loss by epoch, one row a mark, for DVC: of kept epochs, and as trained."""
+    trained = [
+        (f"{c.target}, as trained", c.target, "train", None, c.epoch, name, value, None, None)
+        for c in curves
+        for name, value in (("accuracy", c.correct), ("loss", c.loss))
+    ]
     return Table(
         "tuning",
         "",
@@ -151,7 +156,8 @@ def plot_table(rows: Sequence[TuningRow]) -> Table:
             )
             for row in rows
             if row.quantity in ("accuracy", "loss")
-        ),
+        )
+        + tuple(trained),
     )
 
 
