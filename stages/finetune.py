@@ -7,7 +7,6 @@ to `data/weights/<name>`, which is one more target of the matrix, and to `data/f
 last epoch.
 """
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,18 @@ from typing import Any
 from stages.models.picture import Picture
 from stages.records import jsonl
 from stages.records.attempt import Attempt
-from stages.records.errors import UserError
 from stages.records.sample import Sample
 from stages.records.tuning import Curve, Split
 from stages.training import lora, tuning
 from stages.training.base import Base
-from stages.training.examples import Example, Labels, counterfactuals, masks_of, originals
+from stages.training.examples import (
+    Example,
+    check,
+    counterfactuals,
+    masks_of,
+    originals,
+    read_labels,
+)
 from stages.training.progress import Progress, states_folder
 from stages.training.prompting import Prompting
 from stages.workflow import params as parameters
@@ -109,37 +114,6 @@ def run(root: Path, params: Mapping[str, Any], *, tuned: str) -> None:
     print(
         f"finetune {tuned}: {len(taught)} examples, {recipe.epochs[-1]} epochs, {curve[-1][1]:.4f}"
     )
-
-
-def check(splits: Mapping[Split, list[Example]], taught: list[Example]) -> None:
-    """There is something to train on and something to look at, and no scene is in both."""
-    for split, those in splits.items():
-        if not any(e.images == "counterfactual" for e in those):
-            raise UserError(
-                f"finetune: {split}",
-                "has no accepted counterfactual with a known answer",
-                "Raise the number of samples, or look at data/edit and the labels.",
-            )
-    shared = {e.image for e in taught} & {e.image for e in splits["held_out"]}
-    groups = {e.sample.image for e in taught} & {e.sample.image for e in splits["held_out"]}
-    if shared or groups:
-        raise UserError("params.yaml: tuning", "a held-out image is trained on", "Split by scene.")
-
-
-def read_labels(path: Path) -> Labels:
-    """Right answers to edited images: a CSV with sample_id, position, answer."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-        return {(row["sample_id"], int(row["position"])): row["answer"] for row in rows}
-    except FileNotFoundError:
-        raise UserError(
-            str(path), "the file is missing", "Write it, or set labels: null."
-        ) from None
-    except (KeyError, ValueError) as error:
-        raise UserError(
-            str(path), f"can't be read ({error})", "Give columns sample_id, position, answer."
-        ) from None
 
 
 def _told(tuned: str) -> Any:

@@ -83,6 +83,13 @@ def check_training(params: Mapping[str, Any]) -> None:
         raise UserError(
             "params.yaml: tuning.base", f"{tuning.base!r} is no target of the study", "Name one."
         )
+    made = {f"{c.target}-{c.extractor}-{c.editor}-{c.seed}" for c in cells.study_cells(params)}
+    if params["finetune_names"] and tuning.cell not in made:
+        raise UserError(
+            "params.yaml: tuning.cell",
+            f"{tuning.cell!r} is no cell of the study, target-extractor-editor-seed",
+            f"Name one: {', '.join(sorted(made)[:3])} …",
+        )
 
 
 def check_adapters(params: Mapping[str, Any]) -> None:

@@ -4,15 +4,18 @@ The label of an original is the publisher's answer; that of an edited image is g
 follows from the edit where question and edit are of the built-in world.
 """
 
+import csv
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from stages.models.demo.changes import read_changes, revise
 from stages.models.demo.world import UNCLEAR, Features, Scene, decide, understand
 from stages.records.attempt import Attempt
 from stages.records.base import Status
+from stages.records.errors import UserError
 from stages.records.sample import Sample
-from stages.records.tuning import Images
+from stages.records.tuning import Images, Split
 
 Labels = Mapping[tuple[str, int], str]
 """(sample id, position) → the right answer."""
@@ -101,3 +104,34 @@ def masks_of(attempts: Iterable[Attempt]) -> dict[str, str]:
         if attempt.status is Status.OK and attempt.mask is not None:
             found.setdefault(attempt.sample_id, attempt.mask)
     return found
+
+
+def check(splits: Mapping[Split, list[Example]], taught: list[Example]) -> None:
+    """There is something to train on and something to look at, and no scene is in both."""
+    for split, those in splits.items():
+        if not any(e.images == "counterfactual" for e in those):
+            raise UserError(
+                f"finetune: {split}",
+                "has no accepted counterfactual with a known answer",
+                "Raise the number of samples, or look at data/edit and the labels.",
+            )
+    shared = {e.image for e in taught} & {e.image for e in splits["held_out"]}
+    groups = {e.sample.image for e in taught} & {e.sample.image for e in splits["held_out"]}
+    if shared or groups:
+        raise UserError("params.yaml: tuning", "a held-out image is trained on", "Split by scene.")
+
+
+def read_labels(path: Path) -> Labels:
+    """Right answers to edited images: a CSV with sample_id, position, answer."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+        return {(row["sample_id"], int(row["position"])): row["answer"] for row in rows}
+    except FileNotFoundError:
+        raise UserError(
+            str(path), "the file is missing", "Write it, or set labels: null."
+        ) from None
+    except (KeyError, ValueError) as error:
+        raise UserError(
+            str(path), f"can't be read ({error})", "Give columns sample_id, position, answer."
+        ) from None

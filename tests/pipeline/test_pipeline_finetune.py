@@ -115,3 +115,5 @@ def test_a_target_in_no_list_is_one_line(tuned: tuple[Workspace, Outcome], tmp_p
     outcome = workspace.repro("plan", fails=True)
     assert "targets.demo_looks" in outcome.text
     assert "exactly one" in outcome.text
+    workspace.run(sys.executable, "-m", "stages.workflow.compose", *SMALL, "tuning.cell=nobody")
+    assert "tuning.cell" in workspace.repro("plan", fails=True).text

@@ -1,9 +1,21 @@
 """Examples: labels from the publisher or from the edit, and which edits are taken."""
 
+from pathlib import Path
+
+import pytest
+
 from stages.records.attempt import Attempt
 from stages.records.base import Status
+from stages.records.errors import UserError
 from stages.records.sample import Sample
-from stages.training.examples import counterfactuals, label_of, masks_of, originals
+from stages.training.examples import (
+    check,
+    counterfactuals,
+    label_of,
+    masks_of,
+    originals,
+    read_labels,
+)
 
 SAMPLE = Sample(
     id="s",
@@ -71,6 +83,27 @@ def test_labels_of_a_file_beat_those_of_the_edit_and_what_it_lacks_is_left_out()
     chain = [attempt(1, 1, Status.OK, TO_ORANGE), attempt(2, 1, Status.OK, TO_PINK)]
     made = counterfactuals([SAMPLE], chain, {("s", 1): "amber"}, verified=True)
     assert [e.label for e in made] == ["amber"]
+
+
+def test_labels_are_read_from_a_table_and_what_is_wrong_with_it_is_one_line(tmp_path: Path) -> None:
+    table = tmp_path / "labels.csv"
+    table.write_text("sample_id,position,answer\ns,1,3\n")
+    assert read_labels(table) == {("s", 1): "3"}
+    table.write_text("sample_id,answer\ns,3\n")
+    for path in (table, tmp_path / "none.csv"):
+        with pytest.raises(UserError, match=path.name):
+            read_labels(path)
+
+
+def test_a_scene_that_is_in_both_parts_is_an_error() -> None:
+    made = originals([SAMPLE], {})
+    edited = counterfactuals([SAMPLE], [attempt(1, 1, Status.OK, TO_ORANGE)], None, verified=True)
+    other = [e._replace(sample=SAMPLE.model_copy(update={"image": "1" * 64})) for e in edited]
+    check({"train": edited, "held_out": other}, edited[:0] + made)
+    with pytest.raises(UserError, match="held-out"):
+        check({"train": edited, "held_out": edited}, made)
+    with pytest.raises(UserError, match="no accepted"):
+        check({"train": made, "held_out": other}, made)
 
 
 def test_a_question_of_another_world_has_no_label_from_an_edit() -> None:
