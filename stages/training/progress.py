@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stages.models.store import default_root
+
 if TYPE_CHECKING:
     from torch import nn, optim
 
@@ -22,8 +24,7 @@ _STEP = "step.pt"
 
 def states_folder(root: Path) -> Path:
     """Where all states lie: beside the response store, which experiments share."""
-    given = os.environ.get("EDCT_STORE")
-    return (Path(given) if given else root / ".store") / "training"
+    return default_root(root) / "training"
 
 
 class Progress:
