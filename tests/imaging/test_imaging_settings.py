@@ -38,7 +38,8 @@ def test_every_field_has_a_range():
 def test_the_configuration_holds_every_field_at_its_default():
     section = yaml.safe_load(SECTION.read_text(encoding="utf-8"))
     assert Settings.from_section(section) == Settings()
-    assert section.keys() == {field.name for field in fields(Settings)} | {"tau_in", "tau_out"}
+    rules = {"tau_in", "tau_out", "with_verifier"}
+    assert section.keys() == {field.name for field in fields(Settings)} | rules
     assert (section["tau_in"], section["tau_out"]) == (0.10, 0.30)  # the paper's
 
 

@@ -24,7 +24,7 @@ def test_writes_every_file_that_the_report_reads_and_equal_bytes_again(tmp_path)
     params = write_study(tmp_path, {cell("a"): 0.7, cell("b"): 0.4})
     score.run(tmp_path, params)
     first = written(tmp_path)
-    names = {field.name for field in fields(Findings)} | {"interventions", "estimates"}
+    names = {field.name for field in fields(Findings)} | {"interventions", "estimates", "panel"}
     assert set(first) == {f"{name}.jsonl" for name in names}
     score.run(tmp_path, params)
     assert written(tmp_path) == first

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 FILES = sorted(
     path
     for path in (ROOT / "conf").glob("*/*.yaml")
-    if "models.chat.transformers_" in str(yaml.safe_load(path.read_text()))
+    if "models.chat.transformers_" in str((yaml.safe_load(path.read_text()) or {}).get("_target_"))
 )
 PICTURE = Picture.of(np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8))
 
