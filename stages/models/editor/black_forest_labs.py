@@ -17,6 +17,7 @@ from stages.models.editor import sizes
 from stages.models.pending import Pending, Ticket
 from stages.models.picture import Picture
 from stages.models.protocol import CallError, EditedImage, Finding, TaskEditor
+from stages.models.wire.bound import IMAGE_BYTES
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.errors import one_line
 from stages.models.wire.fault import Fault, Kind
@@ -124,6 +125,7 @@ class BlackForestLabs(Remote, TaskEditor):
             patience=patience,
             hint=gone(model, ends, successor),
             ends=ends,
+            most_bytes=IMAGE_BYTES,
         )
 
     def identity(self) -> Mapping[str, Any]:

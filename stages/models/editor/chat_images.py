@@ -8,6 +8,7 @@ from stages.models.chat.openai_compatible import OpenAICompatible, Reply
 from stages.models.picture import Picture
 from stages.models.prices import Price
 from stages.models.protocol import CallError, Conversation, EditedImage, Editor, Finding, Turn
+from stages.models.wire.bound import IMAGE_BYTES
 from stages.models.wire.errors import one_line
 from stages.models.wire.parts import bytes_of
 from stages.models.wire.remote import Remote
@@ -43,6 +44,7 @@ class ChatImages(Remote, Editor):
             extra["image_config"] = dict(image_config)
         self.chat = OpenAICompatible(**{**chat, "extra_body": extra})
         self.endpoint, self.concurrency = self.chat.endpoint, self.chat.concurrency
+        self.endpoint.most_bytes = IMAGE_BYTES
         self.max_tokens = max_tokens
 
     def identity(self) -> Mapping[str, Any]:

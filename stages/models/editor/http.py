@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from stages.models.picture import Picture
 from stages.models.protocol import CallError, EditedImage, Editor
+from stages.models.wire.bound import IMAGE_BYTES
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.parts import Encoding, base64_of, bytes_of, data_url
 from stages.models.wire.remote import Remote
@@ -81,6 +82,7 @@ class HttpEditor(Remote, Editor):
             concurrency=concurrency,
             timeout_s=timeout_s,
             patience=patience,
+            most_bytes=IMAGE_BYTES,
         )
 
     def identity(self) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from stages.models.editor import sizes
 from stages.models.editor.openrouter_images import first_image
 from stages.models.picture import Picture
 from stages.models.protocol import EditedImage, Editor, Finding
+from stages.models.wire.bound import IMAGE_BYTES
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.parts import Encoding
 from stages.models.wire.preflight import of_listed
@@ -76,6 +77,7 @@ class OpenAIImages(Remote, Editor):
             patience=patience,
             hint=gone(model, ends, successor),
             ends=ends,
+            most_bytes=IMAGE_BYTES,
         )
 
     def identity(self) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from stages.models.chat.openai_compatible import gone
 from stages.models.editor import sizes
 from stages.models.picture import Picture
 from stages.models.protocol import CallError, EditedImage, Editor, Finding
+from stages.models.wire.bound import IMAGE_BYTES
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.parts import Encoding, bytes_of, data_url
 from stages.models.wire.preflight import of_listed
@@ -79,6 +80,7 @@ class OpenRouterImages(Remote, Editor):
             patience=patience,
             hint=gone(model, ends, successor),
             ends=ends,
+            most_bytes=IMAGE_BYTES,
         )
 
     def identity(self) -> Mapping[str, Any]:

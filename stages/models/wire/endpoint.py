@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from stages.models import charges
 from stages.models.protocol import Billing, CallError
+from stages.models.wire.bound import PLAIN, TEXT_BYTES, bounded
 from stages.models.wire.errors import Blame, carries_error, one_line, reported
 from stages.models.wire.fault import Fault, Kind
 from stages.models.wire.gate import Gate, gate_of
@@ -54,6 +55,8 @@ class Endpoint:
         What to do where the model is gone.
     ends : str or None
         Date on which the model ends there, if one is known.
+    most_bytes : int
+        Largest reply that is read.
 
     Raises
     ------
@@ -75,6 +78,7 @@ class Endpoint:
         patience: Mapping[str, Any] | None = None,
         hint: str = "",
         ends: str | None = None,
+        most_bytes: int = TEXT_BYTES,
     ) -> None:
         import httpx2
 
@@ -87,6 +91,7 @@ class Endpoint:
         if timeout_s <= 0:
             raise ValueError(f"timeout_s is {timeout_s}; it must be positive")
         self.concurrency, self.timeout_s = concurrency, float(timeout_s)
+        self.most_bytes = most_bytes
         self.patience = Patience(**(patience or {}))
         self.blame = Blame(provider, self.base_url, model, api_key_env, hint)
         self._clients: WeakKeyDictionary[
@@ -114,6 +119,8 @@ class Endpoint:
         if loop not in self._clients:
             client = self._httpx.AsyncClient(
                 verify=_tls(),
+                headers=PLAIN,
+                event_hooks={"response": [bounded(self.provider, self.most_bytes)]},
                 timeout=self._httpx.Timeout(self.timeout_s, connect=CONNECT_S),
                 limits=self._httpx.Limits(
                     max_connections=None, max_keepalive_connections=self.concurrency

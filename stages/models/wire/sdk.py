@@ -49,7 +49,7 @@ async def send_by_sdk(create: Callable[[], Awaitable[Any]]) -> "httpx2.Response"
     except openai.APIStatusError as error:
         return error.response
     except openai.APIConnectionError as error:
-        if isinstance(error.__cause__, httpx2.RequestError):
+        if isinstance(error.__cause__, (httpx2.RequestError, Fault)):
             raise error.__cause__ from None
         raise Fault(
             Kind.UNKNOWN, f"the connection failed ({type(error.__cause__).__name__})"
