@@ -66,6 +66,10 @@ def check_settings(params: Mapping[str, Any]) -> None:
 
 def check_training(params: Mapping[str, Any]) -> None:
     """Every target has weights from one place, and what is to be trained says how."""
+    for key in (*cells.TRAINED, "ready_names"):
+        parameters.value(params, key, list)
+    for key in ("pretrain", "finetune"):
+        parameters.value(params, key, dict)
     for name in params["pretrain_names"]:
         parameters.section(params["pretrain"], name, sections.Pretrain)
     for name in params["finetune_names"]:
@@ -105,6 +109,8 @@ def check_adapters(params: Mapping[str, Any]) -> None:
     _try(params, "segmenter", Segmenter)
     if params.get("verifier") is not None:
         _try(params, "verifier", Chat)
+    if params.get("benchmarks") is not None:
+        parameters.value(params, "benchmarks", dict)
     for name in params.get("benchmarks") or {}:
         key = f"benchmarks.{name}"
         adapters.build(params, key, Benchmark)

@@ -125,6 +125,8 @@ class _Reader:
                     self._fail(f"is cut off or no JSON ({error.msg})", error.pos)
             except RecursionError:
                 self._fail("is nested too deeply")
+            except ValueError:
+                self._fail("holds a number of thousands of digits")
             else:
                 # A number may go on in the next chunk.
                 if end < len(self._text) or self._done or not self._more():

@@ -99,7 +99,7 @@ def finished_cells(root: Path, params: Mapping[str, Any]) -> list[Cell]:
     try:
         lock = yaml.safe_load((root / "dvc.lock").read_text(encoding="utf-8"))
         ran = lock["stages"]["report"]["params"]["params.yaml"]
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
+    except (OSError, yaml.YAMLError, ValueError, RecursionError, KeyError, TypeError):
         raise UserError("dvc.lock", "knows of no finished run", "Run `dvc repro` first.") from None
     if ran != params:
         raise UserError("params.yaml", "has changed since the last run", "Run `dvc repro` first.")

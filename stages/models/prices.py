@@ -94,7 +94,7 @@ class Prices:
             table = yaml.safe_load(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return cls()
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             why = " ".join(str(error).split())
             raise UserError(where, f"no YAML ({why})", "Mend it.") from None
         models = table.get("models") if isinstance(table, dict) else None

@@ -110,7 +110,10 @@ def _delimiter(header: str, known: Collection[str]) -> str:
     """The sign that splits the header into the most names that are expected."""
 
     def names(delimiter: str) -> int:
-        parts = next(csv.reader([header], delimiter=delimiter), [])
+        try:
+            parts = next(csv.reader([header], delimiter=delimiter), [])
+        except csv.Error:  # the rows will say what is wrong, and where
+            return 0
         return sum(part.strip().casefold() in known for part in parts)
 
     return max(DELIMITERS, key=names)

@@ -158,6 +158,6 @@ def _prepared_for(root: Path, params: Mapping[str, Any]) -> bool:
     try:
         lock = yaml.safe_load((root / "dvc.lock").read_text(encoding="utf-8"))
         ran = lock["stages"]["prepare"]["params"]["params.yaml"]["benchmarks"]
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
+    except (OSError, yaml.YAMLError, ValueError, RecursionError, KeyError, TypeError):
         return True
     return bool(ran == params.get("benchmarks"))

@@ -48,7 +48,7 @@ def nodes(root: Path, params: Mapping[str, Any]) -> list[Node]:
                 *(params[axis.strip("${}")] for axis in stanza.get("matrix", {}).values())
             )
         ]
-    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__} at {error}".replace("\n", " ")
         raise UserError(str(path), f"does not fit params.yaml ({why})", "`make params`.") from None
 

@@ -24,7 +24,7 @@ def load(path: Path) -> dict[str, Any]:
         params = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(str(path), "the file is missing", "Make it: `make params`.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(
             str(path), f"no YAML ({' '.join(str(error).split())})", "Compose it: `make params`."
         ) from None
@@ -50,7 +50,11 @@ def section(params: Mapping[str, Any], name: str, model: type[S]) -> S:
         ) from None
 
 
-def value(params: Mapping[str, Any], name: str, kind: type[S] | type[str] | type[list[Any]]) -> Any:
+def value(
+    params: Mapping[str, Any],
+    name: str,
+    kind: type[S] | type[str] | type[list[Any]] | type[dict[str, Any]],
+) -> Any:
     """Read a top-level value of a given type."""
     if not isinstance(params.get(name), kind):
         raise UserError(

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from tests.faults import book
-from tests.pipeline.conftest import ROOT, Workspace
+from tests.pipeline.conftest import ROOT, Outcome, Workspace
 from tests.pipeline.test_pipeline_faults import STAGES, arguments, content
 
 pytestmark = pytest.mark.pipeline
@@ -96,11 +96,13 @@ class Nursery:
         return {path.name: path.stat().st_ino for path in self.store.glob("replies/*/*.json")}
 
 
-@pytest.fixture
-def nursery(workspace: Workspace, tmp_path: Path) -> Iterator[Nursery]:
-    (workspace.root / "tests").mkdir(exist_ok=True)
-    shutil.rmtree(workspace.root / "tests")
-    running = Nursery(workspace, tmp_path / "store")
+@pytest.fixture(scope="module")
+def nursery(
+    finished: tuple[Workspace, Outcome], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Nursery]:
+    """One for all stages: each test leaves the outputs as they were."""
+    folder = tmp_path_factory.mktemp("kills")
+    running = Nursery(finished[0].copy(folder / "edct"), folder / "store")
     yield running
     running.close()
 
@@ -113,6 +115,7 @@ def test_a_stage_killed_at_any_moment_ends_as_if_it_had_not_been(
     whole = nursery.outputs(outputs)
     assert whole
     nursery.remove(outputs)
+    shutil.rmtree(nursery.store, ignore_errors=True)
     undisturbed = nursery.run(stage, None)
     assert undisturbed["code"] == 0
     assert nursery.outputs(outputs) == whole
