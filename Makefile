@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install status preflight dry-run spending run test soak-http test-all extras params check-params lint store-export store-import bench-export bench-replay annotate annotate-import clean
+.PHONY: help install status preflight dry-run spending run test soak soak-http test-all extras params check-params lint store-export store-import bench-export bench-replay annotate annotate-import clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -32,6 +32,9 @@ test: $(VENV)/dev.stamp check-params lint  ## install what the tests need and ru
 
 test-all: $(VENV)/local.stamp  ## the same with all that `test` skips: local models (torch) and the browser
 	EDCT_TESTS=all OMP_NUM_THREADS=1 $(MAKE) test
+
+soak: $(VENV)/dev.stamp  ## the fault suite in its long form: 200 kills and more; writes docs/soak.md (tens of minutes)
+	EDCT_BOOK=$(CURDIR)/docs/soak.md python -m pytest tests/faults tests/models/test_models_injection.py tests/pipeline/test_pipeline_kills.py $(PYTEST)
 
 soak-http: $(VENV)/dev.stamp  ## 300 samples, every role over HTTP on loopback, a tenth of all requests faulty
 	EDCT_SOAK=300 python -m pytest -s tests/pipeline/test_pipeline_http.py $(PYTEST)

@@ -228,7 +228,7 @@ def test_a_damaged_file_is_read_or_refused_in_a_line(
         (tmp_path / "0.png").write_bytes(PNG)
         (tmp_path / "COCO_val2014_000000000001.jpg").write_bytes(PNG)
 
-    @some(40, 2000)
+    @some(40, 400)
     @given(mangled(loader.good))
     def all_of_them(data: bytes) -> None:
         path.write_bytes(data)
@@ -244,7 +244,7 @@ def test_a_damaged_file_is_read_or_refused_in_a_line(
 def test_parameters_with_one_value_changed_are_taken_or_named() -> None:
     leaves = list(_leaves(PARAMS))
 
-    @some(150, 5000)
+    @some(150, 800)
     @given(st.sampled_from(leaves), st.sampled_from(JUNK))
     def all_of_them(leaf: tuple[Any, ...], junk: Any) -> None:
         params = _with(PARAMS, leaf, junk)
@@ -322,7 +322,7 @@ def test_rows_of_any_shape_are_records_or_refused(record: Any, tmp_path: Path) -
         },
     )
 
-    @some(40, 1500)
+    @some(40, 400)
     @given(fields)
     def all_of_them(row: dict[str, Any]) -> None:
         path.write_text(json.dumps(row) + "\n")
@@ -383,7 +383,7 @@ def test_a_damaged_reply_is_read_or_refused(name: str) -> None:
     read, good = _SAID[name]
     fenced = f"I think:\n```json\n{json.dumps(good)}\n```\nThat is all.".encode()
 
-    @some(120, 20_000)
+    @some(120, 3000)
     @given(mangled(fenced))
     def all_of_them(data: bytes) -> None:
         tried[f"replies: {name}"] += 1
@@ -429,7 +429,7 @@ def test_a_damaged_body_is_a_reply_or_a_failure(name: str, monkeypatch: pytest.M
         adapter = case.adapter(server.url, patience=once, timeout_s=2)
         good = json.dumps(case.route(server)(None).body).encode() if name in BODIES else b"{}"  # type: ignore[arg-type]
 
-        @some(12, 300)
+        @some(12, 40)
         @given(mangled(good))
         def all_of_them(body: bytes) -> None:
             server.route = lambda seen: Act(body, headers={"content-type": "application/json"})
@@ -481,7 +481,7 @@ def _encoded(kind: str) -> bytes:
 @pytest.mark.filterwarnings("ignore")  # Pillow warns of what it then refuses
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_damaged_image_is_pixels_or_an_error(kind: str) -> None:
-    @some(100, 5000)
+    @some(100, 800)
     @given(mangled(_encoded(kind)))
     def all_of_them(data: bytes) -> None:
         tried[f"images, {kind}"] += 1
@@ -509,7 +509,7 @@ def test_a_damaged_reply_in_the_store_is_the_same_or_missing(
     path = next(tmp_path.glob("replies/*/*.json"))
     good = path.read_bytes()
 
-    @some(100, 5000)
+    @some(100, 800)
     @given(mangled(good))
     def all_of_them(data: bytes) -> None:
         path.write_bytes(data)
@@ -528,7 +528,7 @@ def test_a_damaged_archive_brings_nothing_but_sound_replies(
     source.export_to(tmp_path / "good.tar")
     good, runs = (tmp_path / "good.tar").read_bytes().rstrip(b"\0") + b"\0" * 1024, 0
 
-    @some(80, 3000)
+    @some(80, 400)
     @given(mangled(good))
     def all_of_them(data: bytes) -> None:
         nonlocal runs
