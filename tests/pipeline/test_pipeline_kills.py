@@ -22,7 +22,7 @@ from tests.pipeline.conftest import ROOT, Outcome, Workspace
 from tests.pipeline.test_pipeline_faults import STAGES, arguments, content
 
 pytestmark = pytest.mark.pipeline
-KILLS = 21 if book.LONG else 2
+KILLS = 21 if book.LONG else 1
 """Of each stage."""
 OUTPUTS: dict[str, tuple[str, ...]] = {
     "prepare": ("data/prepare",),
