@@ -18,7 +18,7 @@ from stages.records.annotation import (
     read_annotation_file,
     write_annotations,
 )
-from stages.records.errors import UserError
+from stages.records.errors import UserError, quoted
 from stages.records.form import FormItem, FormKey
 from stages.workflow.folders import Folders
 
@@ -78,14 +78,14 @@ def take_in(
             said[reply.id] = _joined(said[reply.id], reply) if reply.id in said else reply
     if not found:
         raise UserError("annotation", "the files hold no answer", "Export the form again.")
-    taken = []
+    taken: list[Taken] = []
     for (form, annotator), said in found.items():
         items = {item.id: item for item in keys[form].items}
         for reply in said.values():
             if reply.id not in items:
                 raise UserError(
                     reply.where,
-                    f"id: {reply.id!r} is no edit of the form {form}",
+                    f"id: {quoted(reply.id)} is no edit of the form {form}",
                     "Leave the column id as it was.",
                 )
         rows = [
@@ -94,6 +94,8 @@ def take_in(
             if name in said and said[name].answers
         ]
         path = folders.annotations / f"{form}.{annotator}.csv"
+        others = [*folders.annotations.glob("*.csv"), *(one.path for one in taken)]
+        _is_one_file(path, others, next(iter(said.values())).where)
         if not replace:
             _keeps(path, rows)
         taken.append(Taken(path, len(items), rows))
@@ -104,14 +106,15 @@ def take_in(
 
 def read_key(folders: Folders, reply: Reply) -> FormKey:
     """The key of the form that a reply belongs to."""
-    path = folders.annotation_keys / f"{reply.form}.json"
-    if path.parent != folders.annotation_keys or not path.is_file():
-        known = ", ".join(sorted(p.stem for p in folders.annotation_keys.glob("*.json")))
+    known = sorted(path.stem for path in folders.annotation_keys.glob("*.json"))
+    if reply.form not in known:
         raise UserError(
             reply.where,
-            f"is about the form {reply.form!r}, whose key is not in {folders.annotation_keys}",
-            f"There are: {known or 'none'}. Whoever wrote the form has it.",
+            f"is about the form {quoted(reply.form)}, "
+            f"whose key is not in {folders.annotation_keys}",
+            f"There are: {', '.join(known) or 'none'}. Whoever wrote the form has it.",
         )
+    path = folders.annotation_keys / f"{reply.form}.json"
     try:
         return FormKey.model_validate_json(path.read_text(encoding="utf-8"))
     except (ValidationError, UnicodeDecodeError) as error:
@@ -122,11 +125,11 @@ def read_key(folders: Folders, reply: Reply) -> FormKey:
 def _joined(first: Reply, second: Reply) -> Reply:
     for name in ANSWERS:
         said, also = first.answers.get(name), second.answers.get(name)
-        if said and also and said.casefold() != also.casefold():
+        if said and also and said != also:
             raise UserError(
                 second.where,
-                f"{second.annotator} says {name} = {also!r} of {second.id}, but {said!r} in "
-                f"{first.where}",
+                f"{second.annotator} says {name} = {quoted(also)} of {quoted(second.id)}, "
+                f"but {quoted(said)} in {first.where}",
                 "Keep the row that holds.",
             )
     return first._replace(answers={**first.answers, **second.answers})
@@ -135,6 +138,17 @@ def _joined(first: Reply, second: Reply) -> Reply:
 def _annotation(reply: Reply, item: FormItem) -> Annotation:
     about = item.model_dump(exclude={"id"})
     return parse_annotation({**about, "annotator": reply.annotator, **reply.answers}, reply.where)
+
+
+def _is_one_file(path: Path, others: Iterable[Path], where: str) -> None:
+    """Refuse a name that is another's on a disk that does not tell capitals apart."""
+    for other in others:
+        if path.name != other.name and path.name.casefold() == other.name.casefold():
+            raise UserError(
+                where,
+                f"would be {path.name}, the same file as {other.name} on macOS and Windows",
+                "Spell the annotator as there, or give another name.",
+            )
 
 
 def _keeps(path: Path, rows: list[Annotation]) -> None:
@@ -148,6 +162,6 @@ def _keeps(path: Path, rows: list[Annotation]) -> None:
             if said is not None and said != also:
                 raise UserError(
                     where,
-                    f"says {name} = {said!r}, and the new files say {also!r}",
+                    f"says {name} = {quoted(said)}, and the new files say {quoted(also)}",
                     "With --replace the new files overrule what is there.",
                 )

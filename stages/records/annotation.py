@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from stages.records.base import Record
-from stages.records.errors import UserError
+from stages.records.errors import UserError, quoted
 from stages.records.sheet import read_sheet, with_formula, without_formula
 
 Key = tuple[str, str, str, int, str, int]
@@ -100,6 +100,8 @@ def read_annotation_file(path: Path) -> Iterator[tuple[str, Annotation]]:
             f"Known: {', '.join(Annotation.model_fields)}.",
         )
     for line, cells in sheet.rows:
+        if "note" in cells:
+            cells["note"] = with_formula(cells["note"])
         yield f"{path}:{line}", parse_annotation(cells, f"{path}:{line}")
 
 
@@ -108,15 +110,13 @@ def parse_annotation(cells: Mapping[str, Any], where: str) -> Annotation:
     given = dict(cells)
     if isinstance(given.get("valid"), str):
         given["valid"] = given["valid"].casefold()
-    if isinstance(given.get("note"), str):
-        given["note"] = with_formula(given["note"])
     try:
         return Annotation.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         is_missing = first["type"] == "missing"
-        what = "is empty" if is_missing else f"is {cells[field]!r}: {first['msg'].lower()}"
+        what = "is empty" if is_missing else f"is {quoted(cells[field])}: {first['msg'].lower()}"
         raise UserError(where, f"{field} {what}", "Mend that row.") from None
 
 

@@ -1,5 +1,16 @@
 """The error that a user can mend: one line that says where, what, and how to put it right."""
 
+from reprlib import Repr
+
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+
+
+def quoted(value: object) -> str:
+    """A value of somebody's file in one short line of plain signs, for a message."""
+    text = _SHORT.repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
 
 class UserError(Exception):
     """Something in the user's files, parameters or environment is wrong.

@@ -9,15 +9,16 @@ that names file and line.
 import codecs
 import csv
 import io
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stages.records.errors import UserError
+from stages.records.errors import UserError, quoted
 
 DELIMITERS = (",", ";", "\t")
 _MAX_CELL = 1 << 28  # an export of Label Studio repeats images as text
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 class Sheet(NamedTuple):
@@ -45,14 +46,14 @@ def read_sheet(path: Path, known: Collection[str]) -> Sheet:
         If the file is no table of text, two columns have one name, or a row has more cells than
         the header.
     """
+    csv.field_size_limit(_MAX_CELL)
     text = _decode(path)
-    first, _, rest = text.partition("\n")
+    first = io.StringIO(text, newline="").readline()
     skipped = 0
     if first.strip().casefold().startswith("sep=") and len(first.strip()) == 5:
-        delimiter, text, skipped = first.strip()[4], rest, 1
+        delimiter, text, skipped = first.strip()[4], text[len(first) :], 1
     else:
         delimiter = _delimiter(first, known)
-    csv.field_size_limit(_MAX_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     lines = _lines(reader, path, skipped)
     line, names = next(lines, (1, []))
@@ -62,18 +63,21 @@ def read_sheet(path: Path, known: Collection[str]) -> Sheet:
         raise UserError(str(path), "has no header", "The first row names the columns.")
     if len(set(named)) != len(named):
         twice = next(name for name in named if named.count(name) > 1)
-        raise UserError(f"{path}:{line}", f"has the column {twice!r} twice", "Rename one.")
+        raise UserError(f"{path}:{line}", f"has the column {quoted(twice)} twice", "Rename one.")
     return Sheet(tuple(named), tuple(_rows(lines, columns, path)))
 
 
 def without_formula(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula: an apostrophe before what would be one."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """A cell that no spreadsheet takes for a formula: an apostrophe before what would be one.
+
+    One more where apostrophes stand there already, so that `with_formula` can tell them apart.
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def with_formula(text: str) -> str:
     """The text that `without_formula` was given."""
-    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
 def _rows(
@@ -129,5 +133,10 @@ def _decode(path: Path) -> str:
             str(path), "is not UTF-8", "In a spreadsheet, save it as “CSV UTF-8”."
         ) from None
     if "\0" in text:
-        raise UserError(str(path), "is no text", "Save it as CSV, not as a workbook.")
+        line = len(list(io.StringIO(text[: text.index("\0") + 1], newline="")))
+        raise UserError(
+            f"{path}:{line}",
+            "is no text: it has a NUL character",
+            "Delete that character; of a workbook save a CSV.",
+        )
     return text

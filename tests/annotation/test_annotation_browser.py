@@ -208,9 +208,10 @@ def test_scores_of_an_edit_that_is_not_valid_do_not_go_out(chromium, written, tm
         assert [pressed(page, f) for f in ("ac", "ef")] == ["1", "1"]
 
 
-def test_notes_come_back_as_they_were(chromium, study, tmp_path):
+@pytest.mark.parametrize("mark", ["", "'", "''"])
+def test_notes_come_back_as_they_were(chromium, study, tmp_path, mark):
     made = write_forms(study(), size=6)
-    note = '=SUM(A1); "quoted", tab\tand\nsecond line </script> 红'
+    note = f'{mark}=SUM(A1); "quoted", tab\tand\nsecond line </script> 红'
     with opened(chromium, form(made)) as page:
         page.keyboard.press("n")
         page.fill("#note", note)

@@ -105,6 +105,57 @@ def test_words_that_are_not_the_form_s_are_refused_with_their_row(made, row, wha
     assert "row 2" in str(caught.value)
 
 
+@pytest.mark.parametrize("note", ["'=x", "''=x", "=x", "'", "a\rb", "a\r\nb", "a\x0bb", "[1]"])
+def test_a_note_is_taken_in_as_it_was_and_again(made, note):
+    folders = Folders(made.root)
+    for _ in range(2):
+        take_in(folders, [export(made, rows=[{"note": note}])], {})
+        (row,) = read_annotations(folders.annotations)
+        assert row.note == note.replace("\r\n", "\n").replace("\r", "\n")
+
+
+@pytest.mark.parametrize("note", ["a\0b", "\ud800"])
+def test_a_note_that_no_file_holds_is_refused_and_later_imports_go_on(made, note):
+    folders = Folders(made.root)
+    with pytest.raises(UserError, match="row 2: note has U"):
+        take_in(folders, [export(made, rows=[YES, {"note": note}])], {})
+    assert not folders.annotations.exists()
+    take_in(folders, [export(made, rows=[YES])], {})
+    assert len(read_annotations(folders.annotations)) == 1
+
+
+def test_notes_that_differ_in_capitals_contradict_each_other_and_answers_do_not(made):
+    files = [export(made, name=str(i), rows=[{"valid": v}]) for i, v in enumerate(("yes", "YES"))]
+    take_in(Folders(made.root), files, {})
+    files = [export(made, name=str(i), rows=[{"note": n}]) for i, n in enumerate(("US", "us"))]
+    with pytest.raises(UserError, match=r"'us'.*'US'"):
+        take_in(Folders(made.root), files, {}, replace=True)
+
+
+def test_two_names_that_are_one_file_elsewhere_are_refused(made):
+    folders = Folders(made.root)
+    files = [export(made, name, rows=[YES]) for name in ("Anna", "anna")]
+    with pytest.raises(UserError, match=r"anna\.json: row 1.*anna\.csv.*Anna\.csv on macOS"):
+        take_in(folders, files, {})
+    assert not folders.annotations.exists()
+    take_in(folders, files[:1], {})
+    for replace in (False, True):
+        with pytest.raises(UserError, match="same file as"):
+            take_in(folders, files[1:], {}, replace=replace)
+    assert [row.annotator for row in read_annotations(folders.annotations)] == ["Anna"]
+
+
+def test_long_names_are_refused_and_not_repeated(made):
+    path = export(made, "a" * 300, name="a", rows=[YES])
+    with pytest.raises(UserError, match="at most 64") as caught:
+        take_in(Folders(made.root), [path], {})
+    assert "a" * 100 not in str(caught.value)
+    path.write_text(export(made, rows=[YES]).read_text().replace(made.key.form, "f" * 300))
+    with pytest.raises(UserError, match="whose key is not in") as caught:
+        take_in(Folders(made.root), [path], {})
+    assert "f" * 100 not in str(caught.value)
+
+
 def test_an_unknown_form_or_edit_is_named(made):
     folders = Folders(made.root)
     path = export(made, rows=[YES])

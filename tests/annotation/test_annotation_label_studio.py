@@ -166,6 +166,89 @@ def test_every_export_says_the_same(written, tasks, tmp_path, kind):
     assert {r.form for r in got} == {written.key.form}
 
 
+def noted(written, tasks, note):
+    """An annotated task with a note."""
+    (row,) = exported(written, tasks[:1])
+    (annotation,) = row["annotations"] = row["annotations"][:1]
+    value = {"text": note if isinstance(note, list) else [note]}
+    annotation["result"].append({"from_name": "note", "type": "textarea", "value": value})
+    return row
+
+
+NOTES = ["[1]", '{"a":1}', '["a", "b"]', '{"text": ["a"], "b": 1}', "[" * 100_000, "1", "'=x"]
+
+
+@pytest.mark.parametrize("kind", ["full", "min", "csv"])
+@pytest.mark.parametrize("note", NOTES, ids=range(len(NOTES)))
+def test_a_note_is_text_whatever_it_looks_like(written, tasks, tmp_path, kind, note):
+    path = tmp_path / f"export.{'csv' if kind == 'csv' else 'json'}"
+    (got,) = read_replies(save(path, kind, [noted(written, tasks, note)]), PEOPLE)
+    assert got.answers["note"] == note
+
+
+@pytest.mark.parametrize("wrap", [dict, json.dumps])
+def test_several_texts_are_one_note(written, tasks, tmp_path, wrap):
+    row = next(flat([noted(written, tasks, "")]))
+    row["note"] = wrap({"text": ["a", "", "b"]})
+    path = tmp_path / f"a.{'json' if wrap is dict else 'csv'}"
+    if wrap is dict:
+        path.write_text(json.dumps([row]))
+    else:
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([row.keys(), row.values()])
+    (got,) = read_replies(path, PEOPLE)
+    assert got.answers["note"] == "a\nb"
+
+
+def part(**given):
+    return {"from_name": "valid", "value": {"choices": ["no"]}, **given}
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        (part(), "valid is given twice"),
+        (part(from_name="note"), "note is given twice"),
+        (part(from_name=["x"]), r"from_name is \['x'\]"),
+        (part(from_name="f", value={"a": 1}), None),
+        ({"type": "relation"}, None),
+    ],
+)
+def test_what_a_result_says_twice_is_no_answer(written, tasks, tmp_path, given, what):
+    row = noted(written, tasks, "a")
+    row["annotations"][0]["result"] += [given, given] if what is None else [given]
+    path = save(tmp_path / "a.json", "full", [row])
+    if what is None:
+        assert read_replies(path, PEOPLE)[0].answers["note"] == "a"
+        return
+    with pytest.raises(UserError, match=f"a.json: task 1: {what}"):
+        read_replies(path, PEOPLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("note", {"a": 1}, "note is {'a': 1}"),
+        ("note", [["a"]], "note is [['a']]"),
+        ("note", {"text": {"a": 1}}, "note is {'a': 1}"),
+        ("valid", {"choices": ["yes", "no"]}, "valid is ['yes', 'no']"),
+        ("valid", ["yes", "no"], "valid is ['yes', 'no']"),
+        ("valid", "[" * 100_000, "valid is '[[["),
+        ("annotator", ["x"], "annotator is ['x']"),
+        ("annotator", {"id": {"a": 1}}, "annotator is {'a': 1}"),
+        pytest.param("annotator", 10**300, "annotator is 'label_studio_1000", id="number"),
+        ("annotator", f"{'x' * 300}@\n", "names a person by address ('xxx"),
+    ],
+)
+def test_what_is_no_answer_is_refused_and_not_lost(written, tasks, tmp_path, name, value, what):
+    row = {**next(flat([noted(written, tasks, "a")])), name: value}
+    (tmp_path / "a.json").write_text(json.dumps([row]))
+    with pytest.raises(UserError, match=re.escape(f"a.json: task 1: {what}"[:40])) as caught:
+        read_replies(tmp_path / "a.json", {})
+    assert what in str(caught.value)
+    assert len(str(caught.value)) < len(str(tmp_path)) + 250
+
+
 def test_people_without_a_name_get_their_number_and_addresses_are_not_taken(
     written, tasks, tmp_path
 ):

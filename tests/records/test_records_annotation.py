@@ -1,9 +1,12 @@
 """People's judgements as CSV: what can be read, and what is named as wrong."""
 
+from itertools import product
+
 import pytest
 
 from stages.records.annotation import Annotation, read_annotations, write_annotations
-from stages.records.errors import UserError
+from stages.records.errors import UserError, quoted
+from stages.records.sheet import with_formula, without_formula
 
 HEAD = "sample_id,target,extractor,editor,position,annotator,valid,ac,ef,note\n"
 
@@ -87,7 +90,18 @@ def test_lines_are_those_of_the_file_even_after_a_cell_with_several(tmp_path):
         write(tmp_path, 's1,t,x,e,1,ann,yes,,,"a\nb"\ns2,t,x,e,1,ann,ja,,,\n')
 
 
-@pytest.mark.parametrize("note", ["=1+1", "'quoted'", "-", "plain", 'two\n"lines", and more', "@x"])
+def test_a_defused_formula_is_told_from_a_note_that_starts_with_apostrophes():
+    notes = ["".join(signs) for n in range(1, 5) for signs in product("'=-a", repeat=n)]
+    cells = [without_formula(note) for note in notes]
+    assert len(set(cells)) == len(notes)
+    assert [with_formula(cell) for cell in cells] == notes
+    assert not any(cell.startswith(("=", "-")) for cell in cells)
+    assert without_formula("'quoted'") == "'quoted'"
+
+
+@pytest.mark.parametrize(
+    "note", ["=1+1", "'=x", "''=x", "'quoted'", "-", "plain", 'two\n"lines", and more', "@x"]
+)
 def test_annotations_are_read_as_they_were_written(tmp_path, note):
     about = {"sample_id": "s1", "target": "t", "extractor": "x", "editor": "e", "position": 1}
     row = Annotation(**about, annotator="ann", valid="yes", ac=1, ef=0, note=note, edited="0" * 64)
@@ -95,3 +109,14 @@ def test_annotations_are_read_as_they_were_written(tmp_path, note):
     assert read_annotations(tmp_path)[0] == row
     cell = (tmp_path / "a.csv").read_text().splitlines()[1].rsplit("0,", 1)[1]
     assert not cell.strip('"').startswith(("=", "+", "-", "@"))
+
+
+def test_a_quoted_value_is_one_short_line():
+    deep = []
+    for _ in range(900):
+        deep = [deep]
+    for value in ("a\n" * 400, "\ud800\x1b", deep, {"a" * 400: 1}, 10**400, ["b" * 400] * 3):
+        text = quoted(value)
+        assert text.isprintable()
+        assert len(text) <= 100
+    assert quoted("a'b") == repr("a'b")

@@ -103,7 +103,7 @@ function makeAnswers({ format, form, annotator, items }, { onSaved, onForeign })
   function asCsv() {
     const cell = (value) => {
       let text = value === null ? "" : String(value);
-      if (/^[=+\-@\t\r]/.test(text)) text = `'${text}`;  // no spreadsheet takes it for a formula
+      if (/^'*[=+\-@\t\r]/.test(text)) text = `'${text}`;  // no spreadsheet takes it for a formula
       return /[",;\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
     const names = ["form", "annotator", "id", ...FIELDS];
