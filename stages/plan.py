@@ -18,13 +18,15 @@ from stages.benchmarks.protocol import Benchmark
 from stages.models.protocol import Adapter, Chat, Detector, Editor, Segmenter
 from stages.records.errors import UserError
 from stages.records.score import PANELS, Cell
-from stages.workflow import adapters, cells, preflight, prompts, sections
+from stages.workflow import adapters, cast, cells, preflight, prompts, sections
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.runner import main
 
 A = TypeVar("A", bound=Adapter)
 CELL_STAGES = ("baseline", "concepts", "instructions", "edit", "requery", "judge")
+MODES = ("and", "or")
+"""In which a verifier decides, so that there must be one."""
 KINDS = {"targets": Chat, "extractors": Chat, "judges": Chat, "editors": Editor}
 
 
@@ -55,7 +57,13 @@ def check_settings(params: Mapping[str, Any]) -> None:
     """Every section holds what its stages expect."""
     for name, model in sections.SECTIONS.items():
         parameters.section(params, name, model)
-    parameters.verification(params)
+    if params.get("verifier") is None and parameters.verification(params)[0].with_verifier in MODES:
+        raise UserError(
+            "params.yaml: verify.with_verifier",
+            f"is {params['verify']['with_verifier']!r}, and the study has no verifier",
+            "Choose one, `-S verifier=…` (conf/verifier/), or leave it at report_only.",
+        )
+    cast.budget(params)  # of the parameters or of the environment: an amount
     parameters.value(params, "study", str)
     if taken := set(params["judge_names"]) & set(PANELS.values()):
         raise UserError(

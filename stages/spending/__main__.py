@@ -23,6 +23,8 @@ from stages.spending.made import ledger_totals
 from stages.workflow import params as parameters
 
 UNKNOWN = "unknown"
+NAMES = {"estimate": "dry-run", "spent": "spending"}
+"""What make calls the commands."""
 WIDTH = 160
 """Columns of the output where it goes into no terminal."""
 
@@ -70,12 +72,15 @@ def sums(found: Estimate) -> list[str]:
         said.append("≤: the most that the parameters allow, since nothing like it was called yet.")
     if any(line.assumed for line in lines):
         said.append("~: tokens as assumed in conf/prices.yaml, since none were measured yet.")
-    return said
+    return [*said, *found.notes]
 
 
 def show_spent(charges: list[Charge], study: str | None, console: Console) -> None:
     """Print what was spent, by study, stage, role and model."""
     heads = ("Stage", "Role", "Model", "Calls", "failed", "Tokens in", "Tokens out", "Images", "$")
+    if not any(study in (None, charge.study) for charge in charges):
+        console.print("No charged calls yet." if study is None else f"No charged calls of {study}.")
+        return
     for name in sorted({charge.study for charge in charges} if study is None else {study}):
         table = _table(f"Study {name or '-'}", (*heads, "estimated", "unknown"))
         spent = Spent()
@@ -145,7 +150,7 @@ def main(arguments: list[str]) -> int:
             ledger = Ledger(Store.open().root / NAME)
             show_spent(list(ledger.charges()), given.study, console)
     except UserError as error:
-        print(f"spending: {error}", file=sys.stderr)
+        print(f"{NAMES[given.command]}: {error}", file=sys.stderr)
         return 1
     return 0
 

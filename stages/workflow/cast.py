@@ -18,15 +18,20 @@ from stages.workflow import params as parameters
 
 def calls_of(root: Path, params: Mapping[str, Any]) -> Calls:
     """The way to models: the store, and the account of the study within its budget."""
-    limits = parameters.section(params, "limits", sections.Limits)
     store = Store.open(root)
     account = Account.of(
         store,
         str(params.get("study", "")),
         Prices.load(root / "conf" / "prices.yaml"),
-        Budget.of(limits.budget_usd, limits.budget_calls),
+        budget(params),
     )
     return Calls(store, account)
+
+
+def budget(params: Mapping[str, Any]) -> Budget:
+    """What the study may spend: by its parameters, or by EDCT_BUDGET_USD instead."""
+    limits = parameters.section(params, "limits", sections.Limits)
+    return Budget.of(limits.budget_usd, limits.budget_calls)
 
 
 def interviewer(root: Path, params: Mapping[str, Any], target: str, seed: int) -> Interviewer:

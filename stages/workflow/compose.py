@@ -6,9 +6,13 @@ file is generated, and `--check` says when it differs from what `conf/` gives.
     python -m stages.workflow.compose [--check] [study=table1] [editor=flux_2_max] [chain.k=1] …
 """
 
+import difflib
+import re
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -34,14 +38,44 @@ def compose(root: Path, overrides: list[str]) -> str:
                 overrides=overrides,
             )
         except (HydraException, OmegaConfBaseException) as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            shown = " ".join(" ".join(overrides).split())
-            raise UserError(
-                f"conf/ with {shown or 'no override'}",
-                "; ".join(lines[:6]).rstrip("."),
-                "Choose a file that is in conf/.",
-            ) from None
+            raise _fault(root, str(error), overrides) from None
         return output.read_text(encoding="utf-8")
+
+
+def _fault(root: Path, said: str, overrides: list[str]) -> UserError:
+    """What Hydra says, as a line with the names that there are."""
+    where = f"conf/ with {' '.join(' '.join(overrides).split()) or 'no override'}"
+    if named := re.search(r"Could not (?:load|find) '(?:(.+)/)?([^/']+)'", said):
+        group, name = named[1] or "", named[2]
+        known = sorted(path.stem for path in (root / "conf" / group).glob("*.yaml"))
+        near = difflib.get_close_matches(name, known, n=3)
+        nearest = f"Nearest: {', '.join(near)}. " if near else ""
+        there = f"{nearest}There are: {', '.join(known) or 'none'}."
+        return UserError(where, f"there is no {'/'.join(filter(None, (group, name)))}.yaml", there)
+    if named := re.search(r"Could not override '(.+?)'", said):
+        near = difflib.get_close_matches(named[1], _keys(root, named[1], overrides), n=3)
+        remedy = f"Nearest: {', '.join(near)}." if near else "params.yaml has the keys there are."
+        return UserError(where, f"there is no {named[1]}", remedy)
+    line = next((line.strip() for line in said.splitlines() if line.strip()), "can't be composed")
+    return UserError(where, line.rstrip("."), "Mend it; in a shell, quote lists: 'target=[a,b]'.")
+
+
+def _keys(root: Path, fault: str, overrides: list[str]) -> list[str]:
+    """Everything that can be set: groups, and the dotted keys of the study without the fault."""
+    others = [each for each in overrides if each.lstrip("+~").partition("=")[0] != fault]
+    try:
+        composed = yaml.safe_load(compose(root, others if others != overrides else []))
+    except UserError:
+        composed = yaml.safe_load(compose(root, [])) if others else {}
+    groups = [path.name for path in (root / "conf").iterdir() if path.is_dir()]
+    return [*sorted(groups), *_dotted(composed)]
+
+
+def _dotted(node: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for name, value in node.items():
+        yield f"{above}{name}"
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{above}{name}.")
 
 
 def main(arguments: list[str]) -> int:

@@ -148,6 +148,19 @@ def dot_env(root: Path) -> Finding | None:
     return Finding("wrong", "git does not ignore it", "Add .env to .gitignore; keys stay private.")
 
 
+def purse(account: Account) -> Finding | None:
+    """What is left of the budget; None where there is none."""
+    budget = account.budget
+    if budget.usd is None:
+        return None
+    account.ledger.read()
+    spent = account.ledger.spent(account.study).bound_usd
+    said = f"${spent:,.2f} of ${budget.usd:,.2f} are spent or put aside"
+    if spent >= budget.usd:
+        return Finding("wrong", said, "Raise limits.budget_usd, or set EDCT_BUDGET_USD.")
+    return Finding("ok", said, "`make dry-run` says whether the rest is enough")
+
+
 def check(params: Mapping[str, Any]) -> None:
     """Raise UserError for the first model that would not answer; for free, and not in replay."""
     if os.environ.get("EDCT_REPLAY", "0") == "1":
@@ -175,13 +188,17 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     try:
         params = parameters.load(Path("params.yaml"))
-        account = None if chosen.no_calls else cast.calls_of(Path(), params).account
+        paying = cast.calls_of(Path(), params).account
+        account = None if chosen.no_calls else paying
         rows = asyncio.run(look(params, account))
+        money = purse(paying)
     except UserError as error:
         print(f"preflight: {error}", file=sys.stderr)
         return 1
     if (keys := dot_env(Path())) is not None:
         rows.insert(0, Row(Part("keys", ".env", ".env", Adapter), keys))
+    if money is not None:
+        rows.append(Row(Part("budget", "", "limits.budget_usd", Adapter), money))
     print(written(rows))
     wrong = sum(row.finding.state == "wrong" for row in rows)
     said = "; ".join(account.summary()) if account else ""

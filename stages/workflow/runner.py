@@ -65,10 +65,12 @@ def _end(name: str, line: str, status: int) -> NoReturn:
 
     Who interrupts does not wait for DVC's checkout, which takes seconds.
     """
+    said = name.replace("@", " ")
+    line = line.removeprefix(f"{said}: ")
     endings.fail(Path(), name, line)
     if status != 130:
         _restore(name)
-    print(f"{name.replace('@', ' ')}: {line}", file=sys.stderr, flush=True)
+    print(f"{said}: {line}", file=sys.stderr, flush=True)
     if status != 130:
         sys.exit(status)
     sys.stdout.flush()

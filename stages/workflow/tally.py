@@ -16,6 +16,10 @@ CALL_FAILURES = frozenset(
         Status.UNVERIFIED,
     }
 )
+_CUT = (
+    "Replies were cut off (truncated): raise generation.max_tokens, or graded_max_tokens of graded "
+    "verdicts. "
+)
 
 
 def check(where: str, statuses: Iterable[Status], max_failed_share: float) -> str:
@@ -29,6 +33,7 @@ def check(where: str, statuses: Iterable[Status], max_failed_share: float) -> st
             where,
             f"{failed} of {total} rows got no reply ({line}), more than limits.max_failed_share "
             f"= {max_failed_share}",
-            "What was answered is in the store; mend the cause and run again, or raise the limit.",
+            (_CUT if counts[Status.TRUNCATED] else "")
+            + "What was answered is in the store; mend the cause and run again, or raise it.",
         )
     return line

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
+from PIL import Image
 from rich.console import Console
 
 from stages import baseline
+from stages.models.segmenter.sam2 import Sam2
 from stages.records import jsonl
 from stages.records.errors import UserError
 from stages.records.sample import Sample
@@ -153,11 +155,81 @@ def test_prices_of_the_day_come_before_the_tables(root: Path, server: Server) ->
     assert found.unknown == ()
 
 
-def test_a_number_of_samples_that_nobody_names_is_one_line(root: Path) -> None:
+def test_without_prices_of_the_day_the_tables_stand_and_that_is_said(
+    root: Path, server: Server
+) -> None:
+    server.route = lambda seen: Act({"detail": "not found"}, 404)
+    said = " ".join(command.sums(estimate(root, params(server), live=True)))
+    assert f"No price of the day was had for {MODEL}" in said
+    assert "price of the day" not in " ".join(command.sums(estimate(root, params(server))))
+
+
+def test_a_number_of_samples_that_nobody_names_is_that_of_the_files(root: Path) -> None:
+    table = "stages.benchmarks.table.QuestionTable"
     study = params(None)
-    study["benchmarks"]["demo"] = {"_target_": "x", "count": None}
-    with pytest.raises(UserError, match="dvc repro prepare"):
+    study["benchmarks"] = {
+        "own": {"_target_": table, "folder": "own", "file": "own.csv", "domain": "own"}
+    }
+    with pytest.raises(UserError, match=r"own\.csv: the file is missing"):
         estimate(root, study)
+    (root / "own").mkdir()
+    rows = [f"{n},What is it?,{n}.png" for n in range(7)]
+    for n in range(7):
+        Image.new("RGB", (64, 64), (n, 0, 0)).save(root / f"own/{n}.png")
+    (root / "own/own.csv").write_text("\n".join(["id,question,image", *rows]) + "\n")
+    assert estimate(root, study).n_samples == 7
+
+
+def test_weights_that_the_study_makes_or_that_are_not_here_are_counted_without_the_store(
+    root: Path,
+) -> None:
+    found = estimate(root, params(None, "study=finetune_demo"))
+    assert {x.to_make for x in lines(found, "baseline", "target")} == {2 * 96}
+    said = " ".join(command.sums(found))
+    assert "Counted without a look at the store: tiny_shortcut (this study trains it)" in said
+
+
+def test_calls_of_a_model_whose_weights_or_packages_are_missing_are_counted(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(self: Sam2) -> None:
+        raise UserError("maker/sam", "is not on this disk", "Get it.")
+
+    monkeypatch.setattr("stages.models.local.looking.installed", lambda *packages: None)
+    monkeypatch.setattr(Sam2, "identity", unknown)
+    found = estimate(root, params(None, "segmenter=sam2"))
+    (line,) = lines(found, "edit", "segmenter")
+    assert line.to_make == line.need.calls == 4 * 60 * 2 * 2
+    assert line.model == "facebook/sam2.1-hiera-large"
+    assert "facebook/sam2.1-hiera-large (is not on this disk)" in " ".join(command.sums(found))
+
+
+def test_a_cost_beyond_the_budget_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(**limits: float) -> str:
+        return " ".join(command.sums(estimate(root, params(None, "study=table1", **limits))))
+
+    monkeypatch.setattr(Sam2, "identity", lambda self: {"model": "sam"})
+    assert "More than the budget" not in said()
+    assert "More than the budget" not in said(budget_usd=10_000.0)
+    assert "More than the budget of $25.00" in said(budget_usd=25.0)
+    monkeypatch.setenv("EDCT_BUDGET_USD", "3")
+    assert "More than the budget of $3.00" in said(budget_usd=10_000.0)
+
+
+def test_a_ledger_without_a_charge_is_a_line(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["spent"]) == 0
+    assert capsys.readouterr().out.strip() == "No charged calls yet."
+    assert command.main(["spent", "--study", "x"]) == 0
+    assert capsys.readouterr().out.strip() == "No charged calls of x."
+
+
+def test_an_error_begins_with_the_name_of_the_command(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["estimate"]) == 1
+    assert capsys.readouterr().err.startswith("dry-run: params.yaml")
 
 
 def test_what_was_spent_is_told_by_stage_role_and_model(root: Path, server: Server) -> None:

@@ -54,5 +54,10 @@ def test_failed_calls_above_the_limit_are_an_error_and_rejections_are_not() -> N
     with pytest.raises(UserError, match="3 of 10 rows got no reply"):
         tally.check("x", failed, 0.29)
     rejected = [Status.OUTSIDE_CHANGED] * 9 + [Status.NOT_REACHED]
+    with pytest.raises(UserError, match=r"raise generation\.max_tokens"):
+        tally.check("x", [Status.OK, Status.TRUNCATED], 0.1)
+    with pytest.raises(UserError) as caught:
+        tally.check("x", [Status.OK, Status.REFUSED], 0.1)
+    assert "max_tokens" not in str(caught.value)
     assert tally.check("x", rejected, 0.0)
     assert tally.check("x", [], 0.0) == "no rows"

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -267,20 +268,28 @@ def test_a_key_may_lie_in_a_file_that_git_ignores(
 
 
 def test_the_command_fails_where_calls_would(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     import yaml
 
     server.route = route(server)
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(study(server)))
+    params = study(server) | {"limits": {"max_failed_share": 0.0, "budget_usd": 4.0}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     assert preflight.main(["--no-calls"]) == 1
     shown = capsys.readouterr().out
     assert "wrong  target     seen" in shown
     server.route = route(server, listed())
     assert preflight.main(["--no-calls"]) == 0
+    assert "$0.00 of $4.00 are spent or put aside" in capsys.readouterr().out
+    monkeypatch.setenv("EDCT_BUDGET_USD", "0")
+    assert preflight.main(["--no-calls"]) == 1
+    assert "wrong  budget" in capsys.readouterr().out
 
 
-def test_weights_that_are_not_here_are_a_note_or_wrong_where_nothing_may_be_downloaded(
+def test_weights_that_are_not_here_are_a_note_only_where_they_can_be_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, away = Checkpoint(str(tmp_path)), Checkpoint("maker/name", "0" * 40)
@@ -289,6 +298,19 @@ def test_weights_that_are_not_here_are_a_note_or_wrong_where_nothing_may_be_down
     assert [finding.state for finding in presence(here)] == ["ok"]
     monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    api = pytest.importorskip("huggingface_hub").HfApi
+    asked = []
+    monkeypatch.setattr(api, "model_info", lambda self, *given, **more: asked.append((given, more)))
     assert [finding.state for finding in presence(away)] == ["note"]
+    ((given, more),) = asked
+    assert (given, more["revision"]) == (("maker/name",), "0" * 40)
+    assert more["timeout"] <= 10
+
+    for error in (type("ConnectError", (Exception,), {})(), TimeoutError(), Exception("proxy")):
+        monkeypatch.setattr(api, "model_info", Mock(side_effect=error))
+        (found,) = presence(away)
+        assert found.state == "wrong"
+        assert "not on this disk; maker/name" in found.what
+        assert "hf download maker/name" in found.remedy
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert [finding.state for finding in presence(away)] == ["wrong"]

@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stages.models.local.checkpoint import Checkpoint, offline, weight_bytes
-from stages.models.local.faults import installed
+from stages.models.local.faults import explained, installed
 from stages.models.local.placement import Placement
 from stages.models.protocol import Finding
 from stages.records.errors import UserError
 
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1}
 GB = 1e9
+HUB_WAIT_S = 5.0
+"""Seconds after which a Hub that says nothing counts as out of reach."""
 
 
 class Room(NamedTuple):
@@ -34,7 +36,7 @@ def presence(checkpoint: Checkpoint, placement: Placement | None = None) -> list
     try:
         found = checkpoint.on_disk()
         if found is None:
-            return [_absent(checkpoint)]
+            return [absent(checkpoint, f"the weights of {checkpoint.model} are not on this disk")]
         size = weight_bytes(found)
         here = f"the weights of {checkpoint.label} are on this disk ({_gb(size)})"
         memory = [] if placement is None else [_memory(found, placement)]
@@ -43,11 +45,34 @@ def presence(checkpoint: Checkpoint, placement: Placement | None = None) -> list
     return [Finding("ok", here), *memory]
 
 
-def _absent(checkpoint: Checkpoint) -> Finding:
-    missing = f"the weights of {checkpoint.model} are not on this disk"
+def absent(checkpoint: Checkpoint, missing: str) -> Finding:
+    """What a preflight says of weights that are not on the disk: can they be had?"""
     if offline():
         return Finding("wrong", missing, "Download them, or unset HF_HUB_OFFLINE.")
+    try:
+        ask_hub(checkpoint.model, checkpoint.revision)
+    except UserError as error:
+        return Finding("wrong", f"{missing}; {error.where} {error.what}", error.remedy)
     return Finding("note", missing, "The first call downloads them.")
+
+
+def ask_hub(model: str, revision: str) -> None:
+    """Raise UserError where the Hub does not answer within some seconds, or does not serve it."""
+    installed("huggingface_hub")
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        HfApi().model_info(model, revision=revision, timeout=HUB_WAIT_S)
+    except HfHubHTTPError:  # it answered, but not with this model
+        with explained(model, revision=revision):
+            raise
+    except Exception as error:  # a timeout, a proxy, a certificate: each client has its own
+        raise UserError(
+            model,
+            f"can't be asked for on the Hub ({type(error).__name__})",
+            f"`hf download {model}` where there is a network, or name a folder.",
+        ) from error
 
 
 def _memory(folder: Path, placement: Placement) -> Finding:

@@ -7,17 +7,18 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.models.local.batching import Batcher
-from stages.models.local.checkpoint import Checkpoint, offline
+from stages.models.local.checkpoint import Checkpoint
 from stages.models.local.faults import explained, installed, release_of, within_memory
 from stages.models.local.loading import once
 from stages.models.local.looking import finite
 from stages.models.local.placement import Placement
+from stages.models.local.presence import absent
 from stages.models.picture import Picture
 from stages.models.protocol import Finding, Segmentation, Segmenter
 from stages.models.segmenter.boxes import Corners, within
@@ -99,8 +100,7 @@ class Sam2Package(Segmenter):
             return [Finding("wrong", f"{error.where}: {error.what}", error.remedy)]
         if cached:
             return [Finding("ok", f"{self.file} is on this disk, with {described}")]
-        state: Literal["wrong", "note"] = "wrong" if offline() else "note"
-        return [Finding(state, f"{self.file} is not on this disk", "The first call downloads it.")]
+        return [absent(self.checkpoint, f"{self.file} is not on this disk")]
 
     def _cached(self) -> bool:
         installed("huggingface_hub")
