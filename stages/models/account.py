@@ -3,8 +3,10 @@
 A budget counts all calls of a study, whatever process makes them, the failed ones too. What a call
 will cost is put aside before it is made: the largest cost that a call of its kind ever had, else
 the price table with all tokens that it may use; and the first of a kind goes alone, since it tells
-what the others will cost. A call that does not fit waits for those under way, which may come
-cheaper; if there are none, the run stops, and goes on later with a larger budget.
+what the others will cost. A kind is a model in one role, in one stage of one study, with one
+limit of tokens. What was put aside stays so where nobody tells what the call cost. A call that does
+not fit waits for those under way, which may come cheaper; if there are none, the run stops, and
+goes on later with a larger budget.
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from stages.models.ledger import BEGUN, NAME, Ledger, Spent
+from stages.models.ledger import BEGUN, NAME, Kind, Ledger, Spent
 from stages.models.prices import Prices
 from stages.models.protocol import Billing
 from stages.models.store import Store
@@ -93,9 +95,9 @@ class Account:
     made: Spent = field(default_factory=Spent)
     """What the calls of this account came to."""
     _under_way: int = 0
-    _scouts: set[tuple[str, str]] = field(default_factory=set)
+    _scouts: set[Kind] = field(default_factory=set)
     """Kinds of calls of which one is under way to find out what they cost."""
-    _known: set[tuple[str, str]] = field(default_factory=set)
+    _known: set[Kind] = field(default_factory=set)
     """Kinds of calls that were made before, even where nobody said what they cost."""
     _changed: asyncio.Event | None = None
 
@@ -145,7 +147,7 @@ class Account:
             self.ledger.append(charge)
         finally:
             self._under_way -= 1
-            kind = (begun.role, begun.model)
+            kind = Kind.of(begun)
             self._known.add(kind)
             self._scouts.discard(kind)
             if self._changed is not None:
@@ -167,11 +169,11 @@ class Account:
     def _try(
         self, role: str, billing: Billing, key: str, most: Usage, resumes: bool
     ) -> Charge | None:
-        kind = (role, billing.model)
+        kind = Kind(self.study, _STAGE.get(), role, billing.model, most.output_tokens)
         limited = self.budget != Budget()
 
         def decide() -> Charge | None:
-            expected = self._expected(role, billing, most)
+            expected = self._expected(kind, billing, most)
             if limited and kind in self._scouts:
                 return None  # the first of its kind tells what the others will cost
             if limited and not resumes and not self._fits(expected, billing.keyed):
@@ -181,10 +183,7 @@ class Account:
             return Charge(
                 id=uuid.uuid4().hex,
                 at=_now(),
-                study=self.study,
-                stage=_STAGE.get(),
-                role=role,
-                model=billing.model,
+                **kind._asdict(),
                 key=key,
                 outcome=BEGUN,
                 expected_usd=expected,
@@ -192,13 +191,13 @@ class Account:
             )
 
         charge = self.ledger.append_if(decide)
-        unheard = self.ledger.largest(*kind) is None and kind not in self._known
+        unheard = self.ledger.largest(kind) is None and kind not in self._known
         if charge is not None and unheard:
             self._scouts.add(kind)
         return charge
 
-    def _expected(self, role: str, billing: Billing, most: Usage) -> float | None:
-        largest = self.ledger.largest(role, billing.model)
+    def _expected(self, kind: Kind, billing: Billing, most: Usage) -> float | None:
+        largest = self.ledger.largest(kind)
         if largest is not None or not billing.keyed:
             return largest
         price = self.prices.of(billing.model)
@@ -224,7 +223,7 @@ class Account:
         if spent.open_calls:
             said += f", ${spent.open_usd:.4f} put aside for {spent.open_calls} under way or lost"
         if spent.unknown:
-            said += f", {spent.unknown} calls of unknown cost not counted"
+            said += f", ${spent.held_usd:.4f} put aside for {spent.unknown} of unknown cost"
         if budget.calls is not None and spent.calls + spent.open_calls >= budget.calls:
             where, limit = "params.yaml: limits.budget_calls", f"{budget.calls} calls"
         else:

@@ -29,6 +29,7 @@ from stages.models.protocol import (
     Conversation,
     Detector,
     Editor,
+    Lost,
     Segmenter,
     TaskEditor,
     Turn,
@@ -119,7 +120,7 @@ class Calls:
             text = stored.reply["text"]
             return ChatReply(text, stored.reply["thinking"], read(text))
 
-        most = _most(conversation)
+        most = _most(conversation, repairs=repair is not None)
         return await self._through(role, model, request, call, usable, most)
 
     async def edit(
@@ -150,14 +151,14 @@ class Calls:
                 raise CallError(Status.API_ERROR, reason, edited.usage) from None
             return _stored({}, edited.usage, image=edited.data)
 
-        answered = await self._through(
-            "editor",
-            editor,
-            request,
-            call,
-            lambda stored: Picture.read(stored.blobs["image"]),
-            Usage(images=1),
-        )
+        async def through() -> Answered[Picture]:
+            most = Usage(images=1)
+            return await self._through("editor", editor, request, call, _picture, most)
+
+        try:
+            answered = await through()
+        except Lost:  # nothing is left but to pay again, if the budget allows it
+            answered = await through()
         pending.clear()  # not before the reply is stored
         return answered
 
@@ -323,6 +324,10 @@ def _stored(reply: dict[str, Any], usage: Usage, **blobs: bytes) -> Stored:
     return Stored({**reply, "usage": usage.model_dump()}, blobs)
 
 
+def _picture(stored: Stored) -> Picture:
+    return Picture.read(stored.blobs["image"])
+
+
 def _note(role: str, key: str, stored: Stored, model: Adapter | None) -> CallNote:
     usage = Usage.model_validate(stored.reply["usage"])
     if model is None:
@@ -334,12 +339,18 @@ def _note(role: str, key: str, stored: Stored, model: Adapter | None) -> CallNot
     return CallNote(role=role, key=key, usage=usage, model=name, charged=charged)
 
 
-def _most(conversation: Conversation) -> Usage:
-    """The most that a reply can use: all of its tokens, and about what the request holds."""
+def _most(conversation: Conversation, *, repairs: bool) -> Usage:
+    """The most that a reply can use: all of its tokens, and about what the request holds.
+
+    A repair request holds all that once more, and the reply that could not be read.
+    """
     text = sum(len(turn.text) for turn in conversation.turns)
     shown = sum(len(turn.pictures) for turn in conversation.turns)
-    tokens = math.ceil(text / CHARACTERS_A_TOKEN) + shown * IMAGE_TOKENS
-    return Usage(input_tokens=tokens, output_tokens=conversation.max_tokens, images=shown or None)
+    given = math.ceil(text / CHARACTERS_A_TOKEN) + shown * IMAGE_TOKENS
+    written = conversation.max_tokens
+    if repairs:
+        given, written = 2 * given + written, 2 * written
+    return Usage(input_tokens=given, output_tokens=written, images=shown or None)
 
 
 async def _complete(

@@ -3,7 +3,8 @@
 One file beside the replies of the store, only ever added to, one JSON object a line, under a lock
 of the operating system, so that stages, processes and queued experiments count together. A call is
 written when it begins and when it ends; one that never ended, because its process was killed,
-counts with what was put aside for it: it may have been charged. It is no output of any stage.
+counts with what was put aside for it: it may have been charged. So does one of unknown outcome. It
+is no output of any stage.
 """
 
 import fcntl
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -22,6 +24,21 @@ from stages.records.errors import UserError
 
 NAME = "ledger.jsonl"
 BEGUN = "begun"
+
+
+class Kind(NamedTuple):
+    """What makes calls alike in what they cost; so the small probes of preflight are none of it."""
+
+    study: str
+    stage: str
+    role: str
+    model: str
+    max_tokens: int | None
+
+    @classmethod
+    def of(cls, charge: Charge) -> "Kind":
+        """The kind of a call."""
+        return cls(*(getattr(charge, name) for name in cls._fields))
 
 
 @dataclass
@@ -38,6 +55,8 @@ class Spent:
     """How much of it rests on calls whose provider did not tell all."""
     unknown: int = 0
     """Calls whose cost is not known, or not wholly."""
+    held_usd: float = 0.0
+    """What stays put aside for these."""
     open_calls: int = 0
     """Calls that have begun and not ended: under way, or lost with their process."""
     open_usd: float = 0.0
@@ -47,14 +66,23 @@ class Spent:
         """Count a call that has ended."""
         self.calls += 1
         self.failed += ended.outcome != "ok"
-        self.usd += ended.cost_usd or 0.0
-        self.estimated_usd += ended.cost_usd or 0.0 if ended.told == "estimated" else 0.0
-        self.unknown += ended.told == "unknown"
+        self._charge(ended, 1)
+
+    def take_over(self, ended: Charge) -> None:
+        """What a failed call was charged is counted with the one that asks for its task."""
+        self._charge(ended, -1)
+
+    def _charge(self, ended: Charge, sign: int) -> None:
+        usd = sign * (ended.cost_usd or 0.0)
+        self.usd += usd
+        self.estimated_usd += usd if ended.told == "estimated" else 0.0
+        self.unknown += sign * (ended.told == "unknown")
+        self.held_usd += sign * ended.held_usd
 
     @property
     def bound_usd(self) -> float:
         """What counts against a budget: spent, and put aside."""
-        return self.usd + self.open_usd
+        return self.usd + self.open_usd + self.held_usd
 
 
 class Ledger:
@@ -74,16 +102,16 @@ class Ledger:
         self._offset = 0
         self._open: dict[str, Charge] = {}
         self._spent: dict[str, Spent] = {}
-        self._largest: dict[tuple[str, str], float] = {}
-        self._failed: dict[tuple[str, str], list[Charge]] = {}
+        self._largest: dict[Kind, float] = {}
+        self._last: dict[tuple[str, str], Charge] = {}
 
     def spent(self, study: str) -> Spent:
         """What a study has spent, as far as was read."""
         return self._spent.setdefault(study, Spent())
 
-    def largest(self, role: str, model: str) -> float | None:
+    def largest(self, kind: Kind) -> float | None:
         """The largest known cost of a call of this kind; None where there was none yet."""
-        return self._largest.get((role, model))
+        return self._largest.get(kind)
 
     def append(self, charge: Charge) -> None:
         """Add a line."""
@@ -170,31 +198,32 @@ class Ledger:
         if charge.outcome == BEGUN:
             if charge.resumes:
                 self._take_over(charge, spent)
-            self._open[charge.id] = charge
+            self._open[charge.id] = self._last[charge.study, charge.key] = charge
             spent.open_calls += 1
             spent.open_usd += charge.expected_usd or 0.0
             return
-        if (begun := self._open.pop(charge.id, None)) is not None:
+        self._close(charge.id, spent)
+        spent.add(charge)
+        self._last[charge.study, charge.key] = charge
+        if charge.cost_usd is not None:
+            kind = Kind.of(charge)
+            self._largest[kind] = max(self._largest.get(kind, 0.0), charge.cost_usd)
+
+    def _close(self, call: str, spent: Spent) -> None:
+        if (begun := self._open.pop(call, None)) is not None:
             spent.open_calls -= 1
             spent.open_usd -= begun.expected_usd or 0.0
-        spent.add(charge)
-        if charge.outcome != "ok":
-            self._failed.setdefault((charge.study, charge.key), []).append(charge)
-        if charge.cost_usd is not None:
-            key = (charge.role, charge.model)
-            self._largest[key] = max(self._largest.get(key, 0.0), charge.cost_usd)
 
     def _take_over(self, charge: Charge, spent: Spent) -> None:
-        """What earlier calls put aside or paid for the task that this one asks for is its own."""
-        same = (charge.study, charge.key)
-        for begun in [c for c in self._open.values() if (c.study, c.key) == same]:
-            del self._open[begun.id]
-            spent.open_calls -= 1
-            spent.open_usd -= begun.expected_usd or 0.0
-        for ended in self._failed.pop(same, []):
-            spent.usd -= ended.cost_usd or 0.0
-            spent.estimated_usd -= ended.cost_usd or 0.0 if ended.told == "estimated" else 0.0
-            spent.unknown -= ended.told == "unknown"
+        """What the last call put aside or paid for the task that this one asks for is its own.
+
+        Not what those before it did: their tasks were others, that gave no image.
+        """
+        last = self._last.get((charge.study, charge.key))
+        if last is not None and last.outcome == BEGUN:
+            self._close(last.id, spent)
+        elif last is not None and last.outcome != "ok":
+            spent.take_over(last)
 
 
 def _parsed(line: bytes) -> Charge | None:

@@ -91,7 +91,7 @@ class Prices:
         """Read a price table; a file that is not there is an empty one, in which all is unknown."""
         where = str(path)
         try:
-            table = yaml.safe_load(path.read_text(encoding="utf-8"))
+            table = yaml.load(path.read_text(encoding="utf-8"), _Loader)
         except FileNotFoundError:
             return cls()
         except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -101,17 +101,11 @@ class Prices:
         if not isinstance(models, dict):
             raise UserError(where, "holds no mapping `models`", "List prices by model id there.")
         assumed = table.get("assumed") or {}
-        try:
-            thinking = int(assumed.get("thinking", 0))
-            tokens = {
-                str(stage): (int(row["input"]), int(row["output"]))
-                for stage, row in assumed.items()
-                if stage != "thinking"
-            }
-        except (TypeError, ValueError, KeyError, AttributeError):
-            raise UserError(
-                f"{where}: assumed", "is no table of tokens", "Give {input: …, output: …} a stage."
-            ) from None
+        if not isinstance(assumed, dict):
+            raise _no_tokens(f"{where}: assumed")
+        rows = dict(assumed)
+        thinking = _tokens(f"{where}: assumed.thinking", rows.pop("thinking", 0))
+        tokens = {str(name): _in_and_out(f"{where}: assumed.{name}", rows[name]) for name in rows}
         priced = {str(name): _price(where, str(name), row) for name, row in models.items()}
         return cls(priced, tokens, thinking)
 
@@ -148,7 +142,38 @@ class Prices:
         return Cost(total, round(estimated, _DIGITS), unknown)
 
 
+class _Loader(yaml.SafeLoader):
+    """Plain YAML without a key that is given twice, of which the last would count in silence."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [key for key, _ in node.value]
+        for place, key in enumerate(keys):
+            if key.value in [earlier.value for earlier in keys[:place]]:
+                why = f"{key.value} is given twice"
+                raise yaml.constructor.ConstructorError(None, None, why, key.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _no_tokens(where: str) -> UserError:
+    return UserError(where, "is no table of tokens", "Give {input: …, output: …} a stage.")
+
+
+def _in_and_out(where: str, row: Any) -> tuple[int, int]:
+    if not isinstance(row, dict) or set(row) != {"input", "output"}:
+        raise _no_tokens(where)
+    return _tokens(f"{where}.input", row["input"]), _tokens(f"{where}.output", row["output"])
+
+
+def _tokens(where: str, value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise UserError(where, f"{value!r} is no number of tokens", "Give e.g. 1200.")
+    return value
+
+
 def _price(where: str, name: str, row: Any) -> Price:
+    for key, value in row.items() if isinstance(row, dict) else ():
+        if isinstance(value, bool):
+            raise UserError(f"{where}: models.{name}.{key}", "is no price", "Give US dollars.")
     try:
         price = Price.model_validate(row)
     except ValidationError as error:

@@ -48,6 +48,10 @@ class CallError(Exception):
         super().__init__(f"{status}: {reason}")
 
 
+class Lost(CallError):  # noqa: N818 - what became of the task
+    """The task of an earlier run gives no image any more: to ask again is to pay again."""
+
+
 class Finding(NamedTuple):
     """One thing that was looked at before a run."""
 
@@ -192,7 +196,14 @@ class TaskEditor(Editor):
     async def edit_task(
         self, picture: Picture, instruction: str, *, seed: int, attempt: int, pending: Pending
     ) -> EditedImage:
-        """Edit; write what was submitted to `pending`, and ask for what is found there first."""
+        """Edit; write what was submitted to `pending`, and ask for what is found there first.
+
+        Raises
+        ------
+        Lost
+            If what was found is no more; its ticket is gone then. Whoever calls again pays again,
+            so that is done where the budget is known.
+        """
 
     async def edit(
         self, picture: Picture, instruction: str, *, seed: int, attempt: int

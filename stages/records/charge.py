@@ -25,6 +25,8 @@ class Charge(Record):
     """The model id that was asked for."""
     key: str
     """Key of the request in the response store."""
+    max_tokens: int | None = None
+    """The most tokens that its reply may have; None where it is none of tokens."""
     outcome: str
     """``begun``; then ``ok``, the status of a failed call, or ``stopped`` where the run ended."""
     expected_usd: float | None = None
@@ -39,3 +41,10 @@ class Charge(Record):
     told: Told = "unknown"
     """Reported by the provider; estimated from the price table, in part or whole; free: a server
     without a key that reported none; or unknown, in part or whole."""
+
+    @property
+    def held_usd(self) -> float:
+        """What stays put aside after its end: it may have been charged, and nobody told."""
+        if self.told != "unknown":
+            return 0.0
+        return max(0.0, (self.expected_usd or 0.0) - (self.cost_usd or 0.0))

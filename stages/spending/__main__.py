@@ -110,7 +110,8 @@ def show_spent(charges: list[Charge], study: str | None, console: Console) -> No
         console.print(
             f"{name or '-'}: ${spent.usd:,.4f} in {spent.calls:,} calls, {spent.failed:,} of them "
             f"failed; ${spent.estimated_usd:,.4f} estimated; {spent.unknown:,} calls of unknown "
-            f"cost; {len(lost):,} under way or lost with their process (${aside:,.4f} put aside)",
+            f"cost (${spent.held_usd:,.4f} put aside); {len(lost):,} under way or lost with their "
+            f"process (${aside:,.4f} put aside)",
             highlight=False,
             soft_wrap=True,
         )

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 from stages.models import charges, probes
 from stages.models.account import Account, on_behalf_of
-from stages.models.calls import NOTHING
+from stages.models.calls import IMAGE_TOKENS
 from stages.models.protocol import Adapter, Chat, Detector, Editor, Finding, Segmenter
 from stages.records.errors import UserError
+from stages.records.usage import Usage
 from stages.workflow import adapters, cast
 from stages.workflow import params as parameters
 from stages.workflow.cells import trained
@@ -121,9 +122,12 @@ async def _probed(account: Account, part: Part, role: str, model: Adapter) -> Fi
     """One call, paid for within the budget."""
     billing = model.billing
     assert billing is not None
+    most = Usage(input_tokens=2 * IMAGE_TOKENS, output_tokens=probes.MAX_TOKENS)
+    if part.role == "editor":
+        most = Usage(images=1)
     with on_behalf_of("preflight"), charges.gathered() as used:
         try:
-            begun = await account.begin(part.role, billing, "preflight", NOTHING)
+            begun = await account.begin(part.role, billing, "preflight", most)
         except UserError as error:
             return Finding("wrong", error.what, error.remedy)
         outcome = "stopped"

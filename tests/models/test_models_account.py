@@ -237,6 +237,74 @@ ask(calls_of(pathlib.Path({str(tmp_path)!r}), usd=10.0), Paid(usage=reported(0.0
     assert (spent.calls, spent.open_calls, round(spent.usd, 6)) == (90, 0, 0.9)
 
 
+def test_a_call_of_unknown_outcome_keeps_what_was_put_aside(tmp_path: Path) -> None:
+    # By the table a call may cost 0.001001.
+    model = Paid(*(CallError(Status.API_ERROR, "no reply") for _ in range(9)), at_once=3)
+    (*_, last) = ask(calls_of(tmp_path, usd=0.0035), model, 9)
+    assert model.heard == 3
+    assert "$0.0000 spent in 3 calls of study study, $0.0030 put aside for 3 of unknown" in str(
+        last
+    )
+    spent = ledger(tmp_path).spent("study")
+    assert (spent.usd, spent.unknown, spent.open_usd) == (0.0, 3, 0.0)
+    assert spent.bound_usd == spent.held_usd == pytest.approx(0.003003)
+
+
+def test_a_call_that_is_given_up_while_it_waits_keeps_what_was_put_aside(tmp_path: Path) -> None:
+    class Slow(Paid):
+        async def complete(self, conversation: Conversation) -> Completion:
+            await asyncio.sleep(9)
+            return await super().complete(conversation)
+
+    asked = Conversation((Turn("user", "q"),), max_tokens=100)
+    call = calls_of(tmp_path).chat("judge", Slow(), asked, number)
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(call, 0.05))
+    assert ledger(tmp_path).spent("study").bound_usd == pytest.approx(0.001001)
+
+
+def test_what_is_known_in_part_is_held_but_for_that_part(tmp_path: Path) -> None:
+    account = calls_of(tmp_path, prices=Prices({MODEL: Price(image=0.5)})).account
+    billing = Billing(MODEL, keyed=True)
+    begun = asyncio.run(account.begin("editor", billing, "key", Usage(images=1)))
+    account.end(begun, billing, "ok", [reported(0.2), Usage(output_tokens=1)])
+    spent = account.ledger.spent("study")
+    assert (spent.usd, spent.held_usd, spent.bound_usd) == (0.2, pytest.approx(0.3), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("study", "stage", "limit"),
+    [("study", "preflight", 100), ("other", "", 100), ("study", "", 5)],
+    ids=["a probe", "another study", "another limit"],
+)
+def test_a_cheaper_kind_of_call_does_not_tell_what_one_costs(
+    tmp_path: Path, study: str, stage: str, limit: int
+) -> None:
+    store, cheap = Store(tmp_path), Paid(usage=reported(0.00001))
+    asked = Conversation((Turn("user", "small"),), max_tokens=limit)
+    with on_behalf_of(stage):
+        calls = Calls(store, Account.of(store, study, PRICES, Budget()))
+        asyncio.run(calls.chat("judge", cheap, asked, number))
+    model = Paid(usage=reported(0.001))
+    ask(calls_of(tmp_path, usd=0.0025), model, 8)
+    assert model.heard == 2
+    assert ledger(tmp_path).spent("study").usd <= 0.0025
+
+
+def test_a_call_that_may_be_repaired_has_both_requests_put_aside(tmp_path: Path) -> None:
+    asked = Conversation((Turn("user", "q"),), max_tokens=100)
+    requests = [
+        Usage(input_tokens=1, output_tokens=100),
+        Usage(input_tokens=101, output_tokens=100),
+    ]
+    for repair, made in ((None, requests[:1]), (REPAIR, requests)):
+        calls = calls_of(tmp_path / str(len(made)))
+        asyncio.run(calls.chat("judge", Paid(), asked, number, repair))
+        (charge,) = calls.account.ledger.charges()
+        assert charge.expected_usd is not None
+        assert charge.expected_usd >= (PRICES.cost(MODEL, made).usd or 0.0)
+
+
 def test_a_torn_line_costs_that_line_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -288,6 +356,33 @@ def test_megapixels_beyond_the_first_and_those_that_are_sent_are_charged() -> No
     assert flux.cost(Usage(images=1), 2.0) == pytest.approx(0.16)
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("models: {m: {input: true}}", "models.m.input"),
+        ("models: {m: {input: .inf}}", "models.m.input"),
+        ("models: {m: {input: 1}, m: {input: 2}}", "m is given twice"),
+        ("models: {}\nassumed: {judge: {input: 1, output: .inf}}", "assumed.judge.output"),
+        ("models: {}\nassumed: {judge: {input: -5, output: 1}}", "assumed.judge.input"),
+        ("models: {}\nassumed: {judge: {input: true, output: 1}}", "assumed.judge.input"),
+        ("models: {}\nassumed: {judge: {input: 1}}", "assumed.judge"),
+        ("models: {}\nassumed: {judge: 3}", "assumed.judge"),
+        ("models: {}\nassumed: {thinking: -1}", "assumed.thinking"),
+        ("models: {}\nassumed: [1]", "assumed"),
+    ],
+)
+def test_a_wrong_value_in_a_price_table_is_one_line_that_names_its_key(
+    tmp_path: Path, text: str, named: str
+) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        Prices.load(path)
+    assert "prices.yaml" in str(caught.value)
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("text", ["models: [", "models: 3", "models: {m: {input: -1}}", "x: 1"])
 def test_a_broken_price_table_is_one_line_that_names_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "prices.yaml"
@@ -301,7 +396,8 @@ def test_a_task_that_is_resumed_is_counted_once(tmp_path: Path) -> None:
     account = Account(book, "study", PRICES)
     failed = asyncio.run(account.begin("editor", billing, "key", Usage(images=1)))
     account.end(failed, billing, "api_error", [Usage(cost_usd=0.1)])
-    asyncio.run(account.begin("editor", billing, "key", Usage(images=1)))  # and killed
+    killed = account.begin("editor", billing, "key", Usage(images=1), resumes=True)
+    asyncio.run(killed)
     again = asyncio.run(account.begin("editor", billing, "key", Usage(images=1), resumes=True))
     account.end(again, billing, "ok", [Usage(cost_usd=0.1)])
     spent = ledger(tmp_path).spent("study")

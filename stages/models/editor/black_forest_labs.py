@@ -2,8 +2,8 @@
 
 Of the three requests only the first is paid, so only that one is never repeated once it may have
 arrived, and what it returned is written down before the next: a run that goes on after a kill asks
-for that task first. A task counts against the account's limit (24) until it ends; its place is held
-that long.
+for that task first. Where that one is lost, `Calls` asks once more, within the budget. A task
+counts against the account's limit (24) until it ends; its place is held that long.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from stages.models.chat.openai_compatible import gone
 from stages.models.editor import sizes
 from stages.models.pending import Pending, Ticket
 from stages.models.picture import Picture
-from stages.models.protocol import CallError, EditedImage, Finding, TaskEditor
+from stages.models.protocol import CallError, EditedImage, Finding, Lost, TaskEditor
 from stages.models.wire.bound import IMAGE_BYTES
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.errors import one_line
@@ -156,14 +156,22 @@ class BlackForestLabs(Remote, TaskEditor):
         """Edit; a refusal by moderation names its reasons."""
         body = self.request(picture, instruction, edit_seed(seed, attempt))
         async with self.endpoint.gate.slot():
-            if (left := pending.read()) is not None and (task := self._ours(left)) is not None:
-                try:
-                    return await self._collect(task, pending, left.age_s)
-                except Gone:
-                    pass  # paid for, and lost: nothing is left but to pay again
+            if (left := pending.read()) is not None:
+                return await self._left(left, pending)
             task = await self._submit(body)
             await pending.write(task._asdict())
             return await self._collect(task, pending)
+
+    async def _left(self, ticket: Ticket, pending: Pending) -> EditedImage:
+        """What an earlier run has paid for; raises Lost where it is no more."""
+        task = self._ours(ticket)
+        if task is None:
+            pending.clear()
+            raise Lost(Status.API_ERROR, "the ticket of an earlier run is none")
+        try:
+            return await self._collect(task, pending, ticket.age_s)
+        except Gone as error:
+            raise Lost(error.status, error.reason) from None
 
     def _ours(self, ticket: Ticket) -> Task | None:
         task = Task.of(ticket)

@@ -180,9 +180,9 @@ class Endpoint:
             try:
                 return read(response)
             except Exception:  # a reply that is of no use was charged all the same
-                charges.note(_usage_in(response))
+                charges.note(self._usage_in(response))
                 raise
-        charges.note(_usage_in(response))
+        charges.note(self._usage_in(response))
         raise self.exception(response.status_code, response, known=self.gate.good > 0)
 
     async def exchange(self, client: "httpx2.AsyncClient", send: Send) -> "httpx2.Response":
@@ -217,7 +217,8 @@ class Endpoint:
                 f"{self.provider} ({self.base_url})", f"redirects to {target}", "Mend base_url."
             )
         text = self.secret.scrub(response.text)  # before anything cuts it, and with it a key
-        return self.exception_of(status, loaded(text), response.headers, text, known=known)
+        body = self.loaded(response)
+        return self.exception_of(status, body, response.headers, text, known=known)
 
     def exception_of(
         self,
@@ -232,15 +233,29 @@ class Endpoint:
         error = reported(status, body, headers, "" if body else text)
         return self._scrubbed(self.blame.exception(error, known=known))
 
+    def loaded(self, response: "httpx2.Response") -> Any:
+        """The JSON of a body without the key, or None where it is none."""
+        try:
+            return self.secret.scrubbed(json.loads(response.content))
+        except (ValueError, RecursionError):
+            return None
+
     def json(self, response: "httpx2.Response") -> dict[str, Any]:
         """The body of a good response: an object without an error in it."""
-        body = loaded(self.secret.masked(response.content))
+        body = self.loaded(response)
         if carries_error(body):
             raise self.exception(response.status_code, response, known=True)
         if not isinstance(body, dict):
             excerpt = one_line(self.secret.scrub(response.text), 80) or "nothing"
             raise Fault(Kind.UNKNOWN, f"{self.provider}: the reply is no JSON object: {excerpt}")
         return body
+
+    def _usage_in(self, response: "httpx2.Response") -> Usage:
+        """What a reply says that it used; nothing where it says nothing of tokens or cost."""
+        body = self.loaded(response)
+        used = usage_of(body) if isinstance(body, dict) else Usage()
+        told = (used.input_tokens, used.output_tokens, used.cost_usd)
+        return Usage() if told == (None, None, None) else used
 
     def _scrubbed(self, error: Exception) -> Exception:
         scrub = self.secret.scrub
@@ -273,22 +288,6 @@ class Endpoint:
             )
         tries = f" ({fault.tries} tries)" if fault.tries > 1 else ""
         return CallError(Status.API_ERROR, f"{fault.reason}{tries}")
-
-
-def _usage_in(response: "httpx2.Response") -> Usage:
-    """What a reply says that it used; nothing where it says nothing of tokens or cost."""
-    body = loaded(response.content)
-    used = usage_of(body) if isinstance(body, dict) else Usage()
-    told = (used.input_tokens, used.output_tokens, used.cost_usd)
-    return Usage() if told == (None, None, None) else used
-
-
-def loaded(text: str | bytes) -> Any:
-    """The JSON of a body, or None where it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def checked_url(url: str, where: str) -> str:

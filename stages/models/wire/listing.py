@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from stages.models.prices import MILLION, Price
 from stages.models.protocol import Finding
-from stages.models.wire.endpoint import Endpoint, loaded
+from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.errors import one_line, reported
 from stages.models.wire.fault import Fault
 from stages.records.errors import UserError
@@ -63,7 +63,7 @@ async def fetched(
     response = await get(endpoint, path, headers)
     if isinstance(response, Finding):
         return response
-    found = loaded(response.content)
+    found = endpoint.loaded(response)
     if response.status_code in (401, 403):
         key = endpoint.secret.variable
         said = endpoint.secret.scrub(reported(response.status_code, found).message)

@@ -1,10 +1,12 @@
 """Keys: read from the environment, or from a file `.env` that git ignores, and shown nowhere."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 from stages.models.store import main_workspace
 from stages.records.errors import UserError
@@ -54,15 +56,24 @@ class Secret:
     Raises
     ------
     UserError
-        If the variable is unset or empty, except where nothing is sent: in replay, and within
-        `not_needed`.
+        If the variable is unset or empty or holds what no header can carry, except where nothing
+        is sent: in replay, and within `not_needed`.
     """
 
     def __init__(self, variable: str | None, provider: str) -> None:
         self.variable, self.provider = variable, provider
         self._value = looked_up(variable) if variable else ""
-        nothing_is_sent = os.environ.get("EDCT_REPLAY", "0") == "1" or _NOT_NEEDED.get()
-        if variable and not self._value and not nothing_is_sent:
+        escaped = "".join(map(_written, self._value))
+        self._escaped = re.compile(escaped) if escaped else None
+        if os.environ.get("EDCT_REPLAY", "0") == "1" or _NOT_NEEDED.get():
+            return  # nothing is sent
+        if variable and not (self._value.isascii() and self._value.isprintable()):
+            raise UserError(
+                f"environment variable {variable}",
+                f"holds a line break or a character that no key of {provider} has",
+                "Copy the key once more: plain letters, digits and signs on one line.",
+            )
+        if variable and not self._value:
             raise UserError(
                 f"environment variable {variable}",
                 f"is not set, and {provider} needs a key",
@@ -76,12 +87,26 @@ class Secret:
         return self._value or None
 
     def scrub(self, text: str) -> str:
-        """A text without the key, for whatever a provider echoes."""
-        return text.replace(self._value, MASK) if self._value else text
+        """A text without the key, for whatever a provider echoes; escaped as in JSON, too."""
+        if self._escaped is None:
+            return text
+        text = text.replace(self._value, MASK)
+        return self._escaped.sub(MASK, text) if "\\" in text else text
 
-    def masked(self, body: bytes) -> bytes:
-        """A body without the key: what a provider echoes is in a good reply as well as in a bad."""
-        return body.replace(self._value.encode(), MASK.encode()) if self._value else body
+    def scrubbed(self, body: Any) -> Any:
+        """JSON without the key: a provider may echo it in a good reply as well as in a bad."""
+        if isinstance(body, str):
+            return self.scrub(body)
+        if isinstance(body, list):
+            return [self.scrubbed(part) for part in body]
+        if isinstance(body, Mapping):
+            return {self.scrub(name): self.scrubbed(part) for name, part in body.items()}
+        return body
 
     def __repr__(self) -> str:
         return f"Secret({self.variable!r})"
+
+
+def _written(sign: str) -> str:
+    """A pattern for a character of a key, plain or escaped as in JSON, also more than once."""
+    return rf"\\{{0,8}}(?:{re.escape(sign)}|(?<=\\)u(?i:{ord(sign):04x}))"

@@ -334,11 +334,12 @@ ECHOES = [
 
 
 @with_key
+@pytest.mark.parametrize("written", [KEY, "".join(f"\\u{ord(c):04X}" for c in KEY)], ids=len)
 @pytest.mark.parametrize("body", ECHOES, ids=range(len(ECHOES)))
 def test_a_key_that_is_echoed_in_a_reply_gets_nowhere(
-    case: Case, server: Server, body: Any
+    case: Case, server: Server, body: Any, written: str
 ) -> None:
-    server.route = lambda seen: Act(body)
+    server.route = lambda seen: Act(json.dumps(body).replace(KEY, written).encode())
     adapter = case.adapter(server.url)
     try:
         asked = adapter.complete(ASKED) if case.role == "chat" else case.call(adapter)

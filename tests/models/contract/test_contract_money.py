@@ -15,7 +15,7 @@ from stages.models.store import Store
 from stages.records.charge import Charge
 from stages.records.errors import UserError
 from tests.models.contract.cases import ASKED, CASES, EDITED, MODEL, SOURCE, Case
-from tests.models.wire.loopback import QUICK, Act, Server, bfl_route, chat_reply
+from tests.models.wire.loopback import KEY, QUICK, Act, Server, bfl_route, chat_reply
 
 COST = {"cost": 0.5, "prompt_tokens": 10, "completion_tokens": 20}
 
@@ -121,6 +121,21 @@ def test_words_in_place_of_a_picture_or_of_boxes_are_paid_for(
         with pytest.raises(CallError):
             asyncio.run(through(Calls(Store(tmp_path)), case, adapter))
     assert [charge.cost_usd for charge in charges(tmp_path)] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_key_that_is_echoed_in_what_is_of_no_use_is_not_in_the_ledger(
+    status: int, server: Server, tmp_path: Path
+) -> None:
+    echo = {"model": KEY, "provider": KEY, "choices": [], "usage": COST}
+    error = {"error": {"message": "bad"}} if status == 400 else {}
+    server.route = lambda seen: Act({**echo, **error}, status)
+    model = OpenAICompatible("other/model", server.url, patience=QUICK, allow_other_model=True)
+    with pytest.raises(CallError):
+        asyncio.run(Calls(Store(tmp_path)).chat("target", model, ASKED, str))
+    written = (tmp_path / "ledger.jsonl").read_text()
+    assert KEY not in written
+    assert '"provider":"[key]"' in written
 
 
 def test_a_refused_request_of_a_paid_model_is_of_unknown_cost(

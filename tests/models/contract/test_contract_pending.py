@@ -14,13 +14,16 @@ from typing import Any
 
 import pytest
 
+from stages.models.account import Account, Budget
 from stages.models.calls import Answered, Calls
 from stages.models.editor.black_forest_labs import KEPT_S, BlackForestLabs
+from stages.models.ledger import Ledger
 from stages.models.pending import Pending
 from stages.models.picture import Picture
 from stages.models.protocol import CallError
 from stages.models.store import Store
 from stages.records.base import Status
+from stages.records.errors import UserError
 from tests.models.contract.cases import EDITED, SOURCE
 from tests.models.wire.loopback import KEY, QUICK, Act, Seen, Server, bfl_route
 
@@ -33,10 +36,11 @@ edit(sys.argv[1], Path(sys.argv[2]))
 """
 
 
-def edit(url: str, store: Path, **values: Any) -> Answered[Picture]:
+def edit(url: str, store: Path, budget: Budget | None = None, **values: Any) -> Answered[Picture]:
     values = {"poll_s": 0.005, "patience": QUICK, **values}
     editor = BlackForestLabs("flux-2-max", url, **values)
-    return asyncio.run(Calls(Store(store)).edit(editor, SOURCE, "Paint it red.", seed=0, attempt=1))
+    calls = Calls(Store(store), Account.of(Store(store), budget=budget))
+    return asyncio.run(calls.edit(editor, SOURCE, "Paint it red.", seed=0, attempt=1))
 
 
 def submissions(server: Server) -> int:
@@ -128,6 +132,27 @@ def test_a_task_that_is_lost_is_paid_for_again(
     lost(server)
     assert edit(server.url, tmp_path).value.png == EDITED.png
     assert (submissions(server), tickets(tmp_path)) == (2, [])
+
+
+def test_a_task_that_is_lost_is_paid_for_again_only_within_the_budget(
+    server: Server, tmp_path: Path
+) -> None:
+    def edit_for(usd: float) -> Answered[Picture]:
+        return edit(server.url, tmp_path, Budget(usd=usd), deadline_s=0.05)
+
+    with_polls(server, *[Act({"status": "Pending"})] * 1000)
+    with pytest.raises(CallError):
+        edit_for(0.15)
+    with_polls(server, Act({"detail": "Task not found"}, 404))
+    with pytest.raises(UserError, match=r"would pass the budget of \$0.15.*\$0.1000 spent"):
+        edit_for(0.15)
+    assert submissions(server) == 1
+    with_polls(server)
+    assert edit_for(0.25).value.png == EDITED.png
+    assert submissions(server) == 2
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.read()
+    assert ledger.spent("").bound_usd == pytest.approx(0.2)
 
 
 def test_an_image_that_is_no_longer_kept_is_paid_for_again(server: Server, tmp_path: Path) -> None:

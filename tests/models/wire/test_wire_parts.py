@@ -8,7 +8,7 @@ import pytest
 
 from stages.models.wire.errors import Blame, carries_error, one_line, reported
 from stages.models.wire.fault import Fault, Kind
-from stages.models.wire.secrets import Secret
+from stages.models.wire.secrets import Secret, not_needed
 from stages.models.wire.seeds import edit_seed, seed_of
 from stages.models.wire.served import is_same_model
 from stages.models.wire.usage import usage_of
@@ -164,6 +164,29 @@ def test_a_secret_shows_itself_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "s3cret" not in f"{secret!r} {secret}"
     assert secret.scrub("say s3cret, s3cret") == "say [key], [key]"
     assert Secret(None, "prov").scrub("text") == "text"
+
+
+def test_a_secret_is_known_however_json_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("P_KEY", "s/k.y")
+    secret = Secret("P_KEY", "prov")
+    for text in (r"s\/k.y", r"\u0073\u002fk\u002Ey", r"\\u0073\\/k.y"):
+        assert secret.scrub(f"say {text}!") == "say [key]!"
+    assert secret.scrub(r"s\/kxy s\\n") == r"s\/kxy s\\n"
+    echo = {"s/k.y": ["say s/k.y", {"n": 1, "none": None}]}
+    assert secret.scrubbed(echo) == {"[key]": ["say [key]", {"n": 1, "none": None}]}
+
+
+@pytest.mark.parametrize("key", ["sk-té", "sk-\u200bx", "sk-a\nb", "sk-a\r\nHost: b", "sk-\x7f"])
+def test_a_key_that_no_header_can_carry_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("P_KEY", key)
+    with pytest.raises(UserError, match="environment variable P_KEY") as caught:
+        Secret("P_KEY", "prov")
+    assert key not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with not_needed():
+        Secret("P_KEY", "prov")
 
 
 def test_seeds_differ_and_are_numbers_that_all_take() -> None:
