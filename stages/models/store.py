@@ -251,8 +251,13 @@ class Store:
 
     def _write_blob(self, data: bytes, durable: bool) -> str:
         sha = sha256(data).hexdigest()
-        if not self._blob_path(sha).exists():
-            self._write(self._blob_path(sha), data, durable)
+        path = self._blob_path(sha)
+        try:
+            there = path.read_bytes() == data  # a damaged one would spoil this reply as well
+        except OSError:
+            there = False
+        if not there:
+            self._write(path, data, durable)
         return sha
 
     def _write(self, path: Path, data: bytes, durable: bool) -> None:

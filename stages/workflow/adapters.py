@@ -71,7 +71,7 @@ def check(config: Mapping[str, Any], key: str, kind: type[A]) -> type[A]:
     module_name, _, class_name = target.rpartition(".")
     try:
         found = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError, ValueError):
+    except (ImportError, AttributeError, ValueError, TypeError):
         raise UserError(
             f"params.yaml: {key}._target_",
             f"{target!r} can't be imported",

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -246,6 +246,7 @@ def test_parameters_with_one_value_changed_are_taken_or_named() -> None:
 
     @some(150, 800)
     @given(st.sampled_from(leaves), st.sampled_from(JUNK))
+    @example(("benchmarks", "demo", "_target_"), "../x")
     def all_of_them(leaf: tuple[Any, ...], junk: Any) -> None:
         params = _with(PARAMS, leaf, junk)
         tried["params.yaml, one value replaced"] += 1

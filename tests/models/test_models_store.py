@@ -83,6 +83,18 @@ def test_a_damaged_or_missing_blob_makes_the_reply_missing(tmp_path: Path) -> No
     assert store.get(second) is None
 
 
+def test_a_reply_whose_blob_is_damaged_as_well_is_whole_once_it_is_put_again(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path)
+    key = put(store, {"q": 1}, image=b"one")
+    for path in (*tmp_path.glob("replies/*/*"), *tmp_path.glob("blobs/*/*")):
+        path.write_bytes(b"x" + path.read_bytes()[1:])
+    assert store.get(key) is None
+    put(store, {"q": 1}, image=b"one")
+    assert store.get(key) == Stored({"text": 1}, {"image": b"one"})
+
+
 def test_export_and_import_carry_everything_and_equal_stores_give_equal_bytes(
     tmp_path: Path,
 ) -> None:
