@@ -29,7 +29,7 @@ def gate_and_verifier(study: Study) -> Table | None:
         study,
         study.findings.verifier,
         "gate_verifier",
-        "Gate and verifier on the same attempts, 1 accepted and 0 rejected: share identical in "
+        "Gate and verifier on the same attempts (1: accepted, 0: rejected): share identical in "
         "per cent (Wilson interval; bootstrap over samples), Cohen's κ, Krippendorff's α, and who "
         "said what (gate→verifier). Missing: the verifier gave no usable reply.",
     )

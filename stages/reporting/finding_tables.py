@@ -246,8 +246,11 @@ def bounds(study: Study) -> Table | None:
     return made(
         "bounds",
         "Scores, had every planned edit been scored: all lost ones unfaithful, as observed, "
-        "all lost ones faithful. Beside it the correlation, over samples, of the share of edits "
-        "lost and the score of the others.",
+        "all lost ones faithful. What the loss could do is the distance of the three means; each "
+        "interval tells of sampling alone, for the scores of its own column. Where all samples "
+        "score alike nothing can be resampled, and a wider Wilson interval stands; a filled-in "
+        "score ends that, so an interval may be narrower than the one beside it. Then the "
+        "correlation, over samples, of the share of edits lost and the score of the others.",
         (
             Column("cell", "Row"),
             Column("metric", "Score"),

@@ -38,23 +38,32 @@ def gallery(filters: Mapping[str, object] | None = None, **facets: object) -> st
 def of_cell(cell: Cell, study: Study) -> dict[str, object]:
     """Facets that choose a cell among those of its study."""
     held = varying_axes(study.cells)
-    together = cell.judge in PANELS.values()  # no chain is a panel's: its row leads to all judges
-    axes = [axis for axis in AXES if axis in held and not (together and axis == "judge")]
-    return {axis: getattr(cell, axis) for axis in axes}
+    return {axis: getattr(cell, axis) for axis in AXES if axis in held}
 
 
-def main_table(study: Study) -> list[dict[str, str]]:
-    """Links of the main table's rows, by key of the column."""
-    return [_row(of_cell(cell, study), study.positions or (1, 2)) for cell in study.scored]
+Links = dict[str, str | None]
+"""The link of each number of a row, by key of the column."""
 
 
-def domain_table(study: Study) -> list[dict[str, str]]:
-    """Links of the table by domain, by key of the column."""
+def main_table(study: Study) -> list[Links]:
+    """Links of the main table's rows; None throughout those of a panel."""
+    positions = study.positions or (1, 2)
+    return [_row_of(cell, of_cell(cell, study), positions) for cell in study.scored]
+
+
+def domain_table(study: Study) -> list[Links]:
+    """Links of the table by domain; None throughout the rows of a panel."""
     return [
-        _row({**of_cell(cell, study), "domain": domain}, ())
+        _row_of(cell, {**of_cell(cell, study), "domain": domain}, ())
         for cell in study.scored
         for domain in study.domains
     ]
+
+
+def _row_of(cell: Cell, facets: dict[str, object], positions: Sequence[int]) -> Links:
+    """A case has one judge and none is a panel's, so no filter counts what a panel scored."""
+    row = _row(facets, positions)
+    return dict.fromkeys(row) if cell.judge in PANELS.values() else {**row}
 
 
 def _row(facets: dict[str, object], positions: Sequence[int]) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Sentences under the tables: how the intervals were made, and what may not stand beside them."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 
 from stages.records.finding import Measured
 from stages.records.score import Estimate
@@ -16,24 +17,50 @@ METHODS = {
     "wilson": "Wilson interval",
 }
 """Methods of the records in words; others read as they are written."""
+_UNDEFINED = re.compile(r"(.*), (\d+) of (\d+) resamples undefined")
 
 
 def how_made(shown: Iterable[Estimate | Measured | None]) -> str:
-    """How the intervals of a table were made, in one sentence; empty where it shows none.
+    """How the intervals of a table were made, and why numbers have none; empty where it has none.
 
-    Counts each method, the most frequent first: ``Intervals: 14 by percentile bootstrap over
-    samples; 10 by Wilson interval over samples (all alike).``
+    Counts each method, the most frequent first: ``Intervals here: 14 by percentile bootstrap over
+    samples; 10 by Wilson interval over samples (all alike). Numbers without interval: 2, a single
+    sample.``
     """
-    counts = Counter(
-        METHODS.get(m.method, m.method)
-        for m in shown
-        if m is not None and m.low is not None and m.high is not None
-    )
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    if len(ranked) == 1:
-        return f"Every interval here: {ranked[0][0]}."
-    told = "; ".join(f"{n} by {method}" for method, n in ranked)
-    return f"Intervals here: {told}." if told else ""
+    known = [m for m in shown if m is not None and m.mean is not None]
+    made = _grouped(m.method for m in known if m.low is not None and m.high is not None)
+    told = "; ".join(f"{n} by {method}" for method, n in made)
+    if len(made) == 1:
+        sentence = f"Every interval here: {made[0][0]}."
+    else:
+        sentence = f"Intervals here: {told}." if told else ""
+    bare = _grouped(m.method for m in known if m.low is None or m.high is None)
+    why = "; ".join(f"{n}, {reason.removeprefix('not estimable: ')}" for reason, n in bare)
+    return joined(sentence, f"Numbers without interval: {why}." if why else "")
+
+
+def _grouped(methods: Iterable[str]) -> list[tuple[str, int]]:
+    """Methods in words with their counts, the most frequent first.
+
+    Those that differ only in how many resamples were undefined are one, with the range.
+    """
+    counts: Counter[str] = Counter()
+    undefined: dict[str, list[int]] = defaultdict(list)
+    for method in methods:
+        found = _UNDEFINED.fullmatch(method)
+        name = METHODS.get(method, method)
+        if found:
+            made, n, of = found.groups()
+            name = f"{METHODS.get(made, made)}, {{}} of {of} resamples undefined"
+            undefined[name].append(int(n))
+        counts[name] += 1
+
+    def said() -> Iterator[tuple[str, int]]:
+        for name, count in counts.items():
+            few, many = min(undefined[name], default=0), max(undefined[name], default=0)
+            yield name.format(few if few == many else f"{few} to {many}"), count
+
+    return sorted(said(), key=lambda item: (-item[1], item[0]))
 
 
 def fixed_edits(study: Study) -> str:

@@ -15,9 +15,9 @@ from stages.reporting.funnel import gate, verdicts
 from stages.reporting.gallery import Case, Verified
 from stages.reporting.prints import Prints
 from stages.reporting.protocol_tables import funnels
-from stages.reporting.provenance import configuration, digest
+from stages.reporting.provenance import configuration, digest, verifier_rule
 from stages.reporting.study import Study, adapters_of, simulated, use_by_role
-from stages.reporting.tables import Column, Quantity, Table, Value, readable, text
+from stages.reporting.tables import Column, Quantity, Table, Value, is_text, readable, text
 from stages.reporting.templating import environment
 
 
@@ -64,6 +64,7 @@ def render(
             verdicts=verdicts(study.interventions),
             cases=cases,
             verified=verified,
+            verifier_rule=verifier_rule(study),
             prints=prints,
             n_cases=len(study.interventions) + sum(len(pairs.attempts) for pairs in study.pairs),
             card_link=_card_link,
@@ -91,6 +92,7 @@ def render(
             figure_words=FIGURES,
             table_words=TABLES,
             readable=readable,
+            is_text=is_text,
             is_quantity=lambda value: isinstance(value, Quantity),
             quantity_parts=_parts,
         )
@@ -117,6 +119,8 @@ TABLES = {
     "power": "Samples needed to tell targets apart",
     "rates": "Pass rates and losses",
     "bounds": "Bounds of the scores",
+    "sensitivity": "Every pair of thresholds",
+    "gate_verifier": "Agreement of gate and verifier",
     "judges": "Agreement of judges",
     "judge_scores": "Several judges together",
     "table4": "Agreement with people (Table 4)",
@@ -149,6 +153,7 @@ SECTIONS = (
     ),
     ("losses", "What losses could hide", ("bounds", "rates")),
     ("thresholds", "Thresholds", ("sensitivity",)),
+    ("verifiers", "Gate and verifier", ("gate_verifier",)),
     ("judging", "Judges", ("judges", "judge_scores")),
     ("people", "People", ("table4", "corrected")),
     ("costs", "Cost", ("cost",)),

@@ -106,9 +106,7 @@ def table2(study: Study) -> Table | None:
 def table4(study: Study) -> Table | None:
     """Agreement of people with one another, with the automatic score, and with the gate."""
     ours = [*study.findings.people, *study.findings.gate]
-    named = not study.fixed and any(
-        key[0] == cell.target for key in study.published for cell in study.cells
-    )
+    named = not study.fixed and any(_in_paper(study, cell.target) for cell in study.cells)
     if not ours and not named:
         return None
     rows = [_agreement(row, _published_agreement(study, row)) for row in ours]
@@ -116,9 +114,9 @@ def table4(study: Study) -> Table | None:
     rows += [
         _agreement(None, published)
         for published in study.reference.agreement
-        if not study.fixed and (published.comparison, published.what) not in found
+        if named and (published.comparison, published.what) not in found
     ]
-    return Table(
+    table = Table(
         "table4",
         "Agreement on binary CCS (and AC, EF) between annotators and the automatic score, and of "
         "the verification gate with annotators on edit validity, in per cent: Wilson interval, and "
@@ -149,10 +147,18 @@ def table4(study: Study) -> Table | None:
             fixed_edits(study),
         ),
     )
+    return without_empty_columns(
+        table, frozenset({"published_agree", "published_n", "published", "difference"})
+    )
+
+
+def _in_paper(study: Study, target: str) -> bool:
+    return any(key[0] == target for key in study.published)
 
 
 def _published_agreement(study: Study, row: AgreementRow) -> PublishedAgreement | None:
-    if row.subset != "all" or study.fixed:
+    targets = [row.part.target] if row.part.target else [cell.target for cell in study.cells]
+    if row.subset != "all" or study.fixed or not all(_in_paper(study, t) for t in targets):
         return None
     for published in study.reference.agreement:
         if (published.comparison, published.what) == (row.comparison, row.what):

@@ -77,13 +77,34 @@ def configuration(study: Study) -> list[tuple[str, str]]:
         out.append(("Chain", _chain(study.params.get("chain"))))
     if study.tau_in is not None and study.tau_out is not None:
         bounds = f"r_in > {study.tau_in:g} and r_out < {study.tau_out:g}"
-        out.append(("Gate", f"an edit counts where {bounds}"))
+        decides = study.verifier_mode in ("and", "or")
+        out.append(("Gate", f"{'accepts' if decides else 'an edit counts'} where {bounds}"))
+    if rule := verifier_rule(study):
+        served = [use.served for use in use_by_role(study) if use.role == "verifier"]
+        named = [name for name in dict.fromkeys(served) if name]
+        who = ", ".join(named) or adapters_of(study.params, "verifier")
+        out.append(("Verifier", f"{who}: {rule}"))
     seeds = sorted({cell.seed for cell in study.cells})
     if seeds:
         out.append(("Seed" + "s" * (len(seeds) > 1), ", ".join(map(str, seeds))))
     if isinstance(prompts := study.params.get("prompts"), str):
         out.append(("Prompts", prompts))
     return [(label, value) for label, value in out if value]
+
+
+RULES = {
+    "report_only": "asked about every edit that was measured; its word decides nothing",
+    "and": "an edit counts where gate and verifier both accept; without a usable reply of the "
+    "verifier it does not",
+    "or": "an edit counts where the gate or the verifier accepts; without a usable reply of the "
+    "verifier the gate decides",
+}
+"""What the word of a verifier does, by `verify.with_verifier`."""
+
+
+def verifier_rule(study: Study) -> str:
+    """What the word of the verifier does; empty where none is asked."""
+    return RULES[study.verifier_mode] if study.verifier_mode else ""
 
 
 def _served(study: Study, role: str, names: Sequence[str]) -> str:

@@ -246,6 +246,15 @@ class Study:
         """Threshold that r_out must stay below."""
         return _number(self.params.get("verify"), "tau_out")
 
+    @property
+    def verifier_mode(self) -> str | None:
+        """What a verifier's word does, as in `verify.with_verifier`; None where none is asked."""
+        if not self.params.get("verifier"):
+            return None
+        section = self.params.get("verify")
+        mode = section.get("with_verifier") if isinstance(section, Mapping) else None
+        return str(mode or "report_only")
+
     def estimate(
         self,
         cell: Cell,
@@ -326,7 +335,6 @@ class RoleUse:
     input_tokens: int | None
     output_tokens: int | None
     images: int | None
-    cost_usd: float | None
 
 
 def use_by_role(study: Study) -> tuple[RoleUse, ...]:
@@ -359,7 +367,6 @@ def use_by_role(study: Study) -> tuple[RoleUse, ...]:
             _total([note.usage.input_tokens for note in group]),
             _total([note.usage.output_tokens for note in group]),
             _total([note.usage.images for note in group]),
-            _cost([note.usage.cost_usd for note in group]),
         )
         for (role, served, provider), group in sorted(
             groups.items(),
@@ -371,8 +378,3 @@ def use_by_role(study: Study) -> tuple[RoleUse, ...]:
 def _total(values: list[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def _cost(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(sum(known), 6) if known else None

@@ -150,7 +150,7 @@ def to_markdown(table: Table) -> str:
     table = readable(table)
     lines = [
         "| " + " | ".join(_escape_markdown(column.head) for column in table.columns) + " |",
-        "| " + " | ".join("---" if _is_text(table, i) else "---:" for i in _indices(table)) + " |",
+        "| " + " | ".join("---" if is_text(table, i) else "---:" for i in _indices(table)) + " |",
     ]
     lines += [
         "| "
@@ -230,7 +230,7 @@ def to_latex(table: Table) -> str:
     ``longtable``. Needs ``\usepackage{booktabs,graphicx,longtable}``."""
     table = readable(table)
     align = "".join(
-        "p{4.5cm}" if column.wrap else "l" if _is_text(table, index) else "r"
+        "p{4.5cm}" if column.wrap else "l" if is_text(table, index) else "r"
         for index, column in enumerate(table.columns)
     )
     head = " & ".join(escape_latex(column.head) for column in table.columns) + r" \\"
@@ -304,5 +304,6 @@ def _indices(table: Table) -> range:
     return range(len(table.columns))
 
 
-def _is_text(table: Table, index: int) -> bool:
+def is_text(table: Table, index: int) -> bool:
+    """Whether a column holds words in any row, and is set from the left."""
     return any(isinstance(row[index], str) for row in table.rows)

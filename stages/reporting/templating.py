@@ -27,7 +27,6 @@ def environment() -> "Environment":
         "breakable": lambda value: escape(value).replace("_", Markup("_<wbr>")),
         "reason": words.reason,
         "percent": words.percent,
-        "digits": lambda value: words.DASH if value is None else f"{value:.2f}",
     }
     made.filters |= filters
     return made

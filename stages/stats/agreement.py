@@ -201,6 +201,9 @@ def _coefficient_interval(
     if not exists.all():
         method += f", {(~exists).sum()} of {n_resamples} resamples undefined"
     low, high = percentile_ends(draws[exists], confidence)
+    if high - low < ALIKE:  # as where one rater knows a single category: no sign of certainty
+        why = "hardly any resample differs"
+        return not_estimable(why, confidence=confidence, mean=value, n_clusters=len(rows), n=n)
     return Interval(value, low, high, confidence, method, len(rows), n)
 
 

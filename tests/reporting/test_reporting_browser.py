@@ -222,6 +222,10 @@ def test_keys_lead_through_the_cases(visit: Open) -> None:
     for key, expected in (("j", 2), ("ArrowRight", 3), ("k", 2), ("ArrowLeft", 1), ("k", 1)):
         tab.keyboard.press(key)
         assert place() == expected, key
+    tab.keyboard.press("End")  # nothing has the focus
+    assert place() == count(tab)
+    tab.keyboard.press("PageUp")
+    assert 1 < place() < count(tab)
     tab.focus("#list")
     tab.keyboard.press("End")
     assert place() == count(tab)
@@ -341,6 +345,29 @@ def test_phone_shows_one_pane_at_a_time(visit: Open) -> None:
     assert tab.is_visible("#question")
     tab.click("#back")
     assert tab.is_hidden("#question")
+
+
+@pytest.mark.parametrize("width", [390, 1000, 1440])
+def test_scores_in_the_list_are_whole_beside_a_disagreement(visit: Open, width: int) -> None:
+    tab = visit("gallery.html#differ=judges", size={"width": width, "height": 800})
+    tab.wait_for_selector(".row .chip.differ")
+    cut = "[...document.querySelectorAll('.row .chip')].filter(e => e.scrollWidth > e.clientWidth)"
+    assert tab.evaluate(f"{cut}.map(e => e.textContent)") == []
+    over = (
+        "[...document.querySelectorAll('.row .chips')].filter(e => "
+        "e.getBoundingClientRect().bottom > e.closest('.row').getBoundingClientRect().bottom)"
+    )
+    assert tab.evaluate(f"{over}.length") == 0
+
+
+def test_a_table_that_goes_on_is_shaded_and_numbers_by_domain_fit_a_phone(visit: Open) -> None:
+    tab = visit("index.html", size=PHONE)
+    shade = "getComputedStyle(document.querySelector('.scroll')).backgroundAttachment"
+    assert tab.evaluate(shade) == "local, local, scroll, scroll"
+    score = "document.querySelectorAll('table.close tbody tr:first-child td:not(.plot):not(.t)')[0]"
+    assert tab.evaluate(f"{score}.getBoundingClientRect().right") <= PHONE["width"]
+    assert tab.locator("img").count() > 8
+    assert tab.locator("img[loading=lazy]").count() == 0  # paper would have gaps
 
 
 def test_paper_gets_the_case_alone_and_tables_whole(visit: Open) -> None:

@@ -15,6 +15,7 @@ from stages.records.annotation import Annotation
 from stages.records.attempt import Attempt, Inspection
 from stages.records.base import Status
 from stages.records.judgement import Judgement
+from stages.records.score import PANELS, Intervention
 from stages.reporting import cases, links, provenance, words
 from stages.reporting.case_page import embedded
 from stages.reporting.funnel import funnel
@@ -91,6 +92,21 @@ def test_links_lead_to_as_many_cases_as_their_number_says(workspace: Workspace) 
             found = study.estimate(cell, "ccs_graded", domain=domain)
             assert found
             assert len(chosen(data, next(ways)["ccs_graded"])) == found.n_interventions
+
+
+def test_numbers_of_a_panel_lead_nowhere(workspace: Workspace) -> None:
+    root, params = workspace(judges=("demo", "other"))
+    rows = jsonl.read(root / "data" / "score" / "interventions.jsonl", Intervention)
+    panel = [
+        row.model_copy(update={"cell": row.cell.model_copy(update={"judge": PANELS["vote"]})})
+        for row in rows
+        if row.cell.judge == "demo"
+    ]
+    jsonl.write(root / "data" / "score" / "panel.jsonl", panel)
+    study = read_study(root, params)
+    for cell, row in zip(study.scored, links.main_table(study), strict=True):
+        assert any(row.values()) == (cell.judge != PANELS["vote"]), cell
+    assert sum(not any(row.values()) for row in links.domain_table(study)) == 2 * 3
 
 
 def test_attrition_rows_have_their_links(workspace: Workspace) -> None:
@@ -174,6 +190,28 @@ def test_a_verifier_that_differs_from_the_gate_is_marked(workspace: Workspace) -
     attempt = data["edits"][differing[0]["edit"]]["attempts"][-1]
     told = {"present": True, "rest": False, "words": "A ␛ lamp went.", "gate": "ok"}
     assert attempt["verifier"] == told
+
+
+@pytest.mark.parametrize(
+    ("mode", "gate", "rule"),
+    [
+        ("report_only", "an edit counts where r_in", "its word decides nothing"),
+        ("and", "accepts where r_in", "gate and verifier both accept"),
+        ("or", "accepts where r_in", "the gate or the verifier accepts"),
+    ],
+)
+def test_the_page_says_what_the_word_of_a_verifier_does(
+    workspace: Workspace, mode: str, gate: str, rule: str
+) -> None:
+    root, params = workspace()
+    assert "Verifier" not in dict(provenance.configuration(read_study(root, params)))
+    params["verifier"] = {"_target_": "stages.models.chat.demo_verifier.DemoVerifier"}
+    params["verify"] = {**params["verify"], "with_verifier": mode}
+    study = read_study(root, params)
+    told = dict(provenance.configuration(study))
+    assert told["Gate"].startswith(gate)
+    assert told["Verifier"].startswith("DemoVerifier (simulated): ")
+    assert rule in told["Verifier"]
 
 
 def test_names_of_cases_stay(workspace: Workspace) -> None:

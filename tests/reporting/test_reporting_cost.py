@@ -115,5 +115,13 @@ def test_what_nobody_charges_for_costs_nothing() -> None:
     assert (row["cost_usd"], row["unknown_calls"]) == (0.0, 0)
 
 
+def test_a_column_that_begins_with_a_gap_still_holds_words() -> None:
+    found = cost_table(study([note("1", TOKENS), note("2", Usage(served_model="a", cost_usd=1.0))]))
+    assert found is not None
+    assert found.rows[0][found.column("served_model")] is None
+    assert tables.is_text(found, found.column("served_model"))
+    assert not tables.is_text(found, found.column("calls"))
+
+
 def test_a_study_without_calls_has_no_such_table() -> None:
     assert cost_table(study([])) is None

@@ -1,5 +1,6 @@
 """Tables of the paper and of the findings, from scored studies; all of them in LaTeX."""
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -11,8 +12,9 @@ from stages import score
 from stages.records import jsonl
 from stages.records.finding import Measured
 from stages.records.score import Intervention
-from stages.reporting import figures, finding_figures, paper_tables
+from stages.reporting import figures, finding_figures, page, paper_tables
 from stages.reporting.all_tables import all_tables
+from stages.reporting.prints import Prints
 from stages.reporting.reading import read_study
 from stages.reporting.study import Study
 from stages.reporting.tables import Quantity, Table, to_csv, to_latex, to_markdown
@@ -64,7 +66,7 @@ def labelled(tmp_path_factory) -> Study:
     """People's labels with the published counts."""
     root = tmp_path_factory.mktemp("labelled")
     design = DESIGN._replace(n_samples=150, k=1, accept=0.9, no_concepts=0.0)
-    params = write_study(root, {cell(): 0.5}, design)
+    params = write_study(root, {cell(GEMINI): 0.5}, design)
     score.run(root, params)
     rows = jsonl.read(root / "data" / "score" / "interventions.jsonl", Intervention)
     folder = root / "data" / "annotations"
@@ -111,6 +113,28 @@ def test_table_4_without_labels_shows_the_published_rows_alone(paper):
     assert len(table.rows) == 8
     assert set(values(table, "agree")) == {None}
     assert values(table, "published_agree")[0] == 88
+
+
+def test_published_agreement_stands_beside_the_papers_own_targets_alone(labelled):
+    assert "published" in [column.key for column in paper_tables.table4(labelled).columns]
+    other = replace(labelled, published={("another", *key[1:]): value
+                                         for key, value in labelled.published.items()})  # fmt: skip
+    table = paper_tables.table4(other)
+    assert len(table.rows) == len(labelled.findings.people) + len(labelled.findings.gate)
+    assert not any(c.key.startswith(("published", "difference")) for c in table.columns)
+
+
+def test_every_table_of_a_study_stands_on_its_page(paper, pipelines, runs, labelled, tmp_path):
+    found = replace(labelled.findings, verifier=labelled.findings.gate[:1])
+    prints = Prints(tmp_path, view_px=64, thumbnail_px=32)
+    for study in (paper, pipelines, runs, replace(labelled, findings=found)):
+        html = page.render(
+            study, title="t", cases=(), verified=(), figures={}, settings=(), prints=prints
+        )
+        captions = set(re.findall(r'id="caption-(\w+?)(?:-all)?"', html))
+        missing = {table.name for table in all_tables(study)} - captions
+        assert missing <= {"funnel"}  # drawn as bars where there is one row
+    assert "caption-gate_verifier" in html
 
 
 def test_table_2_sets_one_llm_in_both_roles_before_the_mixed_pairs(pipelines):

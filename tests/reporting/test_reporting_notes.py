@@ -32,11 +32,26 @@ def test_each_method_that_occurs_is_counted() -> None:
     )
 
 
-def test_one_method_is_named_alone_and_no_interval_not_at_all() -> None:
+def test_one_method_is_named_alone() -> None:
     assert how_made([measured(ALIKE)]) == (
         "Every interval here: Wilson interval over samples (all alike)."
     )
-    assert how_made([measured("a single sample", ends=False), None]) == ""
+    assert how_made([None]) == ""
+
+
+def test_numbers_without_interval_are_counted_with_their_reason() -> None:
+    shown = [measured("not estimable: a single sample", ends=False), None]
+    assert how_made(shown) == "Numbers without interval: 1, a single sample."
+
+
+def test_methods_that_differ_in_undefined_resamples_alone_are_one() -> None:
+    counts = (776, 6, 3331, 776)
+    shown = [measured(f"{PERCENTILE}, {n} of 10000 resamples undefined") for n in counts]
+    assert how_made([*shown, measured(ALIKE)]) == (
+        "Intervals here: 4 by percentile bootstrap over samples, 6 to 3331 of 10000 resamples "
+        "undefined; 1 by Wilson interval over samples (all alike)."
+    )
+    assert ", 776 of 10000 resamples" in how_made(shown[:1])
 
 
 def test_a_method_without_words_reads_as_written() -> None:

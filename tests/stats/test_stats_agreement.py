@@ -131,6 +131,14 @@ def test_alpha_interval_is_the_bootstrap_of_alpha(level):
     assert (ours.low, ours.high) == pytest.approx((low, high), abs=0.03)
 
 
+def test_a_rater_of_one_category_leaves_kappa_without_an_interval():
+    """Kappa is 0 in every resample then, which is no certainty."""
+    first, second = np.array([1, 1, 1, 0, 0.0]), np.ones(5)
+    found = ag.kappa_interval(first, second, np.arange(5), rng=rng())
+    assert (found.mean, found.low, found.high) == (0, None, None)
+    assert found.method == "not estimable: hardly any resample differs"
+
+
 def test_kappa_interval_widens_when_units_travel_together():
     table = np.repeat(rated(3, units=40, raters=2, missing=0), 3, axis=0)
     together = ag.kappa_interval(*table.T, np.arange(120) // 3, rng=rng())

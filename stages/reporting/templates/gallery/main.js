@@ -2,7 +2,8 @@
 
 const at = (id) => document.getElementById(id);
 const narrow = matchMedia("screen and (max-width: 60rem)");
-const ROW = 100; // height of a row in pixels, as in the style sheet
+const ROW = 116; // height of a row in pixels: two lines of the question, one of the models, two of chips
+const WITHIN = ["ArrowDown", "ArrowUp", "PageDown", "PageUp", "Home", "End"]; // keys of the list
 
 function start() {
   const data = JSON.parse(at("data").textContent);
@@ -29,6 +30,7 @@ class Gallery {
     addEventListener("popstate", () => this.read());
     addEventListener("hashchange", () => this.read());
     addEventListener("keydown", (event) => this.key(event));
+    addEventListener("beforeprint", () => { for (const image of at("case").querySelectorAll("img")) image.loading = "eager"; });
     narrow.addEventListener("change", () => this.read());
     this.read();
   }
@@ -166,7 +168,7 @@ class Gallery {
       return;
     } else if (["j", "ArrowRight"].includes(event.key)) this.step(1);
     else if (["k", "ArrowLeft"].includes(event.key)) this.step(-1);
-    else if (["ArrowDown", "ArrowUp"].includes(event.key) && event.target === document.body) this.step(event.key === "ArrowDown" ? 1 : -1);
+    else if (WITHIN.includes(event.key) && event.target === document.body) this.list.key(event);
     else if (event.key === "/") { this.close_reading(); at("search").focus(); at("search").select(); }
     else if (event.key === "?") at("help").showModal();
     else return;
