@@ -7,7 +7,7 @@ to `data/weights/<name>`, which is one more target of the matrix, and to `data/f
 last epoch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +78,7 @@ def run(root: Path, params: Mapping[str, Any], *, tuned: str) -> None:
     )
     recipe = lora.Recipe(**made.recipe())
     model = lora.add_adapter(base.model, recipe)
-    about = {
-        "base": base.digest,
-        "recipe": made.model_dump(),
-        "prompt": question.sha256,
-        "say": study.say,
-        "max_pixels": study.max_pixels,
-        "taught": [[e.sample.question, e.image, e.label] for e in taught],
-    }
+    about = key(study, made, base.identity, question.sha256, taught)
     progress = Progress(states_folder(root), about, every=1)
     states, curve = lora.train(
         model, prompting, taught, recipe, progress, pad=base.pad, told=_told(tuned)
@@ -114,6 +107,26 @@ def run(root: Path, params: Mapping[str, Any], *, tuned: str) -> None:
     print(
         f"finetune {tuned}: {len(taught)} examples, {recipe.epochs[-1]} epochs, {curve[-1][1]:.4f}"
     )
+
+
+def key(
+    study: sections.Tuning,
+    made: sections.Finetune,
+    base: Mapping[str, str],
+    prompt: str,
+    taught: Sequence[Example],
+) -> dict[str, Any]:
+    """All that shapes an adapter: a training goes on from a state of equal key alone."""
+    return {
+        "base": dict(base),
+        "dtype": study.dtype,
+        "made_by": lora.made_by(quantized=bool(made.quantization)),
+        "recipe": made.model_dump(),
+        "prompt": prompt,
+        "say": study.say,
+        "max_pixels": study.max_pixels,
+        "taught": [[e.sample.system_prompt, e.sample.question, e.image, e.label] for e in taught],
+    }
 
 
 def _told(tuned: str) -> Any:

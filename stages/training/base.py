@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stages.models.local.checkpoint import folder_digest
+from stages.models.local.checkpoint import Checkpoint
 from stages.models.local.images import PixelBudget
+from stages.models.local.loading import companion, pretrained
+from stages.models.local.placement import Placement
 from stages.records.errors import UserError
 
 
@@ -18,8 +20,8 @@ class Base(NamedTuple):
     processor: Any
     pad: int
     """Token that fills a batch."""
-    digest: str
-    """What names the weights: of a folder its content, else the id."""
+    identity: Mapping[str, str]
+    """What names the weights: of a folder its content, else id and commit."""
 
     @classmethod
     def load(
@@ -44,9 +46,9 @@ class Base(NamedTuple):
         quantization : mapping or None
             Values of `BitsAndBytesConfig`, for Q-LoRA.
         device : str
-            ``cpu``, ``cuda``, ``cuda:1`` …
+            ``cpu``, ``cuda``, ``cuda:1`` …, see `Placement`.
         dtype : str
-            ``float32``, ``bfloat16`` … or ``auto``.
+            ``float32``, ``bfloat16``, ``float16`` or ``auto``.
         max_pixels : int or None
             Area of a picture as the model sees it, at most.
         revision : str
@@ -63,29 +65,19 @@ class Base(NamedTuple):
                 "`make extras EXTRAS=finetune` brings it.",
             ) from None
         one_thread()
-        folder = root / model
-        source = str(folder) if folder.is_dir() else model
         transformers.utils.logging.disable_progress_bar()
-        options: dict[str, Any] = {
-            "attn_implementation": "eager",
-            "dtype": dtype,
-            "revision": revision,
-        }
+        folder = root / model
+        checkpoint = Checkpoint(str(folder) if folder.is_dir() else model, revision)
+        placement = Placement(device, dtype)
+        place = placement.devices()[0]
+        options: dict[str, Any] = {"attn_implementation": "eager"}
         if quantization:
             options["quantization_config"] = transformers.BitsAndBytesConfig(**quantization)
-            options["device_map"] = {"": device}
-        try:
-            processor = transformers.AutoProcessor.from_pretrained(source, revision=revision)
-            loaded = transformers.AutoModelForImageTextToText.from_pretrained(source, **options)
-        except (OSError, ValueError) as error:
-            what = " ".join(str(error).split())[:200]
-            raise UserError(f"finetune: {model}", what, "Name a folder or a model id.") from None
-        if not quantization:
-            loaded = loaded.to(device)
+        processor = companion("AutoProcessor", checkpoint)
+        loaded = pretrained("AutoModelForImageTextToText", checkpoint, placement, place, **options)
         PixelBudget(None, max_pixels).set_on(processor.image_processor, model)
-        digest = folder_digest(folder) if folder.is_dir() else f"{model}@{revision}"
         pad = processor.tokenizer.pad_token_id
-        return cls(loaded, processor, 0 if pad is None else int(pad), digest)
+        return cls(loaded, processor, 0 if pad is None else int(pad), checkpoint.identity())
 
 
 def one_thread() -> None:

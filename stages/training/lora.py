@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stages.models.fingerprint import fingerprint
+from stages.models.local.faults import release_of
 from stages.records.errors import UserError
 from stages.training.examples import Example
 from stages.training.losses import by_example
@@ -52,6 +54,14 @@ class Recipe:
 
 
 State = Mapping[str, "Tensor"]
+
+
+def made_by(*, quantized: bool) -> dict[str, Any]:
+    """Digest of the code and releases of the libraries that train an adapter."""
+    parts = ("base", "losses", "lora", "progress", "prompting")
+    code = (*(f"stages.training.{part}" for part in parts), "stages.models.local.images")
+    names = ("torch", "torchvision", "transformers", "peft", *(["bitsandbytes"] * quantized))
+    return {"code": fingerprint(*code), "libraries": [release_of(name) for name in names]}
 
 
 def add_adapter(model: Any, recipe: Recipe) -> Any:
@@ -128,7 +138,7 @@ def train(
 
     weights = [weight for weight in tuned.parameters() if weight.requires_grad]
     optimiser = torch.optim.AdamW(weights, lr=recipe.rate, weight_decay=0.0)
-    start, notes = progress.resume(tuned, optimiser)
+    start, notes = progress.resume(tuned, optimiser, wanted=recipe.epochs)
     curve = [(int(e), float(loss), float(exact)) for e, loss, exact in notes.get("curve", [])]
     if start:
         told(f"goes on after epoch {start}")

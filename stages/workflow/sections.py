@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from stages.models.local.placement import Placement
 from stages.records.attempt import Mode
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -211,6 +212,26 @@ class Tuning(Section):
     """Type of the weights, or auto."""
     max_pixels: Count | None
     """Area of a picture as the model sees it, in pixels; null: as the checkpoint says."""
+
+    @field_validator("say")
+    @classmethod
+    def _says_the_label(cls, say: str) -> str:
+        words = say.replace("{label}", "")
+        if words == say or set(words) & set("{}"):
+            raise ValueError("it must hold {label}, and no other braces")
+        return say
+
+    @field_validator("device")
+    @classmethod
+    def _is_a_device(cls, device: str) -> str:
+        Placement(device=device)
+        return device
+
+    @field_validator("dtype")
+    @classmethod
+    def _is_a_precision(cls, dtype: str) -> str:
+        Placement(dtype=dtype)
+        return dtype
 
 
 class Finetune(Section):

@@ -119,6 +119,38 @@ def test_an_unknown_name_is_answered_with_near_ones() -> None:
         adapters.build(given, "targets.demo_look", Chat)
 
 
+TUNING = {
+    "base": "",
+    "model": "weights",
+    "revision": "main",
+    "cell": "",
+    "train": [],
+    "held_out": [],
+    "say": "It is {label}.",
+    "device": "cuda:1",
+    "dtype": "float32",
+    "max_pixels": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("say", "It is.", "must hold {label}"),
+        ("say", "It is {lable}.", "must hold {label}"),
+        ("say", "{{label}}", "no other braces"),
+        ("say", "{label} {", "no other braces"),
+        ("dtype", "float99", "one of auto, bfloat16, float16, float32"),
+        ("device", "gpu", "none of auto, cpu, cuda, cuda:n, mps"),
+    ],
+)
+def test_a_tuning_that_can_not_be_is_named(key: str, value: str, said: str) -> None:
+    params.section({"tuning": TUNING}, "tuning", sections.Tuning)
+    with pytest.raises(UserError, match=said) as caught:
+        params.section({"tuning": {**TUNING, key: value}}, "tuning", sections.Tuning)
+    assert str(caught.value).startswith(f"params.yaml: tuning.{key}: is '{value}'")
+
+
 def test_a_missing_setting_of_measurement_is_named() -> None:
     with pytest.raises(UserError, match=r"verify\.\w+: is missing"):
         params.verification({"verify": {"tau_in": 0.1, "tau_out": 0.3}})

@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Literal
 
 from stages.models.chat.thinking import split_thinking
 from stages.models.local.batching import Batcher
-from stages.models.local.checkpoint import Checkpoint, folder_digest
-from stages.models.local.faults import explained, installed, release_of, within_memory
-from stages.models.local.loading import once, pretrained
+from stages.models.local.checkpoint import Checkpoint
+from stages.models.local.faults import installed, release_of, within_memory
+from stages.models.local.loading import once, pretrained, with_lora
 from stages.models.local.placement import Placement
 from stages.models.local.presence import presence
-from stages.models.local.sampling import Generation
+from stages.models.local.sampling import Generation, Watched
 from stages.models.local.templates import Form, checked_variables, form_of
 from stages.models.protocol import CallError, Chat, Completion, Conversation, Finding, Turn
 from stages.models.wire.seeds import seed_of
@@ -103,11 +103,11 @@ class TransformersChat(Chat):
         self.placement = Placement(device, dtype, device_map)
         self.attn_implementation, self.quantization = attn_implementation, quantization
         self.generation = Generation.of(generation)
-        self.adapter = Path(adapter) if adapter else None
-        if self.adapter and not (self.adapter / "adapter_config.json").is_file():
+        if adapter and not (Path(adapter) / "adapter_config.json").is_file():
             raise UserError(
-                str(self.adapter), "holds no adapter_config.json", "Name a PEFT adapter's folder."
+                adapter, "holds no adapter_config.json", "Name a PEFT adapter's folder."
             )
+        self.adapter = Checkpoint(adapter) if adapter else None
         self.template_kwargs = checked_variables(template_kwargs)
         self.thinking_tags, self.batch_size = thinking_tags, batch_size
         copies = len(self.placement.named)
@@ -126,7 +126,7 @@ class TransformersChat(Chat):
             "dtype": self.placement.dtype,
             "attn_implementation": self.attn_implementation,
             "quantization": dict(self.quantization) if self.quantization else None,
-            "adapter": folder_digest(self.adapter) if self.adapter else None,
+            "adapter": self.adapter.identity()["sha256"] if self.adapter else None,
             "generation": asdict(self.generation),
             "template_kwargs": self.template_kwargs,
             "thinking_tags": self.thinking_tags,
@@ -143,6 +143,10 @@ class TransformersChat(Chat):
 
     async def complete(self, conversation: Conversation) -> Completion:
         """Continue the conversation, in a batch with others that wait and are of its kind."""
+        try:
+            "".join(turn.text for turn in conversation.turns).encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, which no tokenizer takes
+            raise CallError(Status.API_ERROR, "the prompt is not valid Unicode") from None
         shown = any(turn.pictures for turn in conversation.turns)
         return await self.batcher.submit((conversation.max_tokens, shown), conversation)
 
@@ -178,8 +182,9 @@ class TransformersChat(Chat):
     def _copy(self, device: str) -> Copy:
         name = self.checkpoint.model
         place = (self.placement.dtype, self.placement.device_map, device)
-        shared = ("transformers", self.auto_class, self.checkpoint, *place)
-        options = (self.attn_implementation, repr(self.quantization), self.adapter)
+        shared = ("transformers", self.auto_class, self.checkpoint.key, *place)
+        adapter = self.adapter.key if self.adapter else None
+        options = (self.attn_implementation, repr(self.quantization), adapter)
         model = once((*shared, *options), lambda: self._weights(device))
         processor = self._processor()
         tokenizer = getattr(processor, "tokenizer", processor)
@@ -225,12 +230,7 @@ class TransformersChat(Chat):
         # What a call leaves open would be filled in from the checkpoint's own settings.
         own = model.generation_config
         model.generation_config = type(own)(eos_token_id=own.eos_token_id)
-        if self.adapter is None:
-            return model
-        with explained(str(self.adapter)):
-            from peft import PeftModel
-
-            return PeftModel.from_pretrained(model, self.adapter).eval()
+        return with_lora(model, self.adapter) if self.adapter else model
 
     # --- a batch ---------------------------------------------------------------------------------
 
@@ -257,15 +257,16 @@ class TransformersChat(Chat):
                     raise ValueError(f"{max(prompts)} tokens, where it takes {copy.context}")
                 limit = min(limit, copy.context - inputs["input_ids"].shape[1])
             seeds = [seed_of(each.seed, each.replicate) for each in conversations]
+            watched = Watched()
             output = copy.model.generate(
                 **{name: value.to(copy.model.device) for name, value in inputs.items()},
                 generation_config=self._settings(copy, limit),
-                logits_processor=self.generation.processors(seeds),
+                logits_processor=self.generation.processors(seeds, watched),
             )
         replies = output[:, inputs["input_ids"].shape[1] :].tolist()
         return [
-            self._completion(copy, tokens, prompt)
-            for tokens, prompt in zip(replies, prompts, strict=True)
+            self._completion(copy, tokens, prompt, flawed)
+            for tokens, prompt, flawed in zip(replies, prompts, watched.first(), strict=True)
         ]
 
     def _one_by_one(
@@ -288,8 +289,15 @@ class TransformersChat(Chat):
             repetition_penalty=self.generation.repetition_penalty,
         )
 
-    def _completion(self, copy: Copy, tokens: list[int], prompt: int) -> Completion | Exception:
+    def _completion(
+        self, copy: Copy, tokens: list[int], prompt: int, flawed: int | None = None
+    ) -> Completion | Exception:
         end = next((n for n, token in enumerate(tokens) if token in copy.ends), None)
+        if flawed is not None and (end is None or flawed <= end):
+            return CallError(
+                Status.API_ERROR,
+                "the weights give no finite numbers; check them, or set dtype: float32",
+            )
         if end is None:
             return CallError(Status.TRUNCATED, "the reply ended at the token limit")
         said = copy.tokenizer.decode(tokens[:end], skip_special_tokens=True)

@@ -170,7 +170,7 @@ class Diffusion(Editor):
         if copy not in self._copies:
             kind = self._kind()
             device = self.placement.devices()[copy]
-            key = (self.checkpoint, self.pipeline, self.placement.dtype, self.offload, device)
+            key = (self.checkpoint.key, self.pipeline, self.placement.dtype, self.offload, device)
             self._copies[copy] = once(
                 (*key, str(self.quantization)), lambda: self._load(kind, device)
             )
@@ -208,6 +208,7 @@ class Diffusion(Editor):
                 local_files_only=folder or offline(),
                 **options,
             )
+            self.checkpoint.check_unchanged()
             made.set_progress_bar_config(disable=True)
             if device == "cpu" or self.offload == "none":
                 return made.to(device)

@@ -7,7 +7,7 @@ moving a checkpoint keeps every stored reply, and a changed weight is another mo
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -79,8 +79,25 @@ class Checkpoint:
     def identity(self) -> Mapping[str, str]:
         """What names the weights: id and commit, or the digest of a folder's content."""
         if self.is_folder:
-            return {"model": "folder", "sha256": folder_digest(Path(self.model))}
+            return {"model": "folder", "sha256": self._digest}
         return {"model": self.model, "revision": self.commit}
+
+    @cached_property
+    def _digest(self) -> str:
+        return folder_digest(Path(self.model))
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What weights held in memory are found by: where they lie, and what they are."""
+        return (self.model, *self.identity().values())
+
+    def check_unchanged(self) -> None:
+        """Raise UserError where a folder is no longer what `identity` said.
+
+        To be called when its weights are in memory: replies are stored under that name.
+        """
+        if self.is_folder and folder_digest(Path(self.model)) != self._digest:
+            raise changed(self.model)
 
     @property
     def label(self) -> str:
@@ -121,24 +138,21 @@ class Checkpoint:
         return Path(found)
 
 
-_digests: dict[tuple[tuple[str, int, int], ...], str] = {}
+_digests: dict[tuple[tuple[str, str, int, int], ...], str] = {}
 
 
 def folder_digest(folder: Path) -> str:
     """SHA-256 over the names and contents of a folder's files, hidden ones left out.
 
-    Names are relative to the folder and sorted. A file is read once a process unless its size or
-    time changes; 16 GB take some ten seconds.
+    Names are relative to the folder and sorted; links count as what they lead to. A file is
+    read once a process unless its size or time changes; 16 GB take some ten seconds.
     """
-    files = sorted(
-        (path.relative_to(folder).as_posix(), path)
-        for path in folder.rglob("*")
-        if path.is_file() and not any(part[0] == "." for part in path.relative_to(folder).parts)
-    )
+    files = sorted((path.relative_to(folder).as_posix(), path) for path in _files(folder))
     if not files:
         raise UserError(str(folder), "holds no file", "Name the folder of a checkpoint.")
     state = tuple(
-        (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for _, path in files
+        (name, str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns)
+        for name, path in files
     )
     if state not in _digests:
         digest = hashlib.sha256()
@@ -150,9 +164,30 @@ def folder_digest(folder: Path) -> str:
     return _digests[state]
 
 
+def changed(where: str) -> UserError:
+    """The error of weights that are no longer those which replies would be stored under."""
+    return UserError(
+        where, "changed while it was loaded", "Run again, once nothing writes to it any more."
+    )
+
+
+def _files(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """All files below a folder, hidden ones left out, through links to folders too."""
+    here = folder.resolve()
+    if here in above:
+        raise UserError(str(folder), "is a link to a folder that it lies in", "Remove the link.")
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            yield from _files(path, above | {here})
+        elif path.is_file():
+            yield path
+
+
 def weight_bytes(folder: Path) -> int:
     """Bytes of the weight files of a checkpoint, ``safetensors`` alone where there are any."""
-    sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    sizes = {path: path.stat().st_size for path in _files(folder)}
     tensors = [size for path, size in sizes.items() if path.suffix == ".safetensors"]
     return sum(tensors) or sum(
         size for path, size in sizes.items() if path.suffix in (".bin", ".pt", ".pth")

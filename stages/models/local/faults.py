@@ -87,7 +87,9 @@ def _fault(where: str, revision: str | None, error: Exception) -> UserError | No
     elif names & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectError"}:
         what = f"is not on this disk (revision {revision}), and the Hub is out of reach"
         remedy = f"`hf download {where}` where there is a network, or name a folder."
-    elif isinstance(error, OSError | ValueError | KeyError | RuntimeError):
+    elif isinstance(error, OSError | ValueError | KeyError | RuntimeError | EOFError) or (
+        "SafetensorError" in names  # a file that is cut off or empty
+    ):
         return UserError(
             where, f"can't be loaded: {_line(error)}", "Check that the checkpoint is whole."
         )

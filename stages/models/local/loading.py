@@ -3,8 +3,10 @@
 import gc
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from stages.models.local.checkpoint import Checkpoint
@@ -57,10 +59,10 @@ def pretrained(
     Raises
     ------
     UserError
-        Where the weights are missing or incomplete, or do not fit.
+        Where the weights are missing or incomplete, do not fit, or changed meanwhile.
     """
     installed("torch", library)
-    folder = checkpoint.folder()
+    folder = _named(checkpoint)
     with _lock, explained(checkpoint.model, revision=checkpoint.revision):
         made, report = _class_of(library, auto).from_pretrained(
             folder,
@@ -78,20 +80,51 @@ def pretrained(
                 f"{absent[0]} the first",
                 "Check that the checkpoint is whole, and of this kind.",
             )
+        checkpoint.check_unchanged()
+        return made.eval()
+
+
+def with_lora(model: Any, adapter: Checkpoint) -> Any:
+    """Put a PEFT adapter on a model, in evaluation mode; it must fit, and be whole."""
+    folder = _named(adapter)
+    with _lock, explained(adapter.model), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that weights are missing, which is an error below
+        from peft import PeftModel
+
+        made = PeftModel.from_pretrained(model, folder)
+        # Loaded once more, since the first time it tells nobody what it did not find.
+        report = made.load_adapter(folder, made.active_adapter)
+        for keys, what in ((report.missing_keys, "lacks"), (report.unexpected_keys, "has")):
+            if keys:
+                raise UserError(
+                    adapter.model,
+                    f"{what} {len(keys)} weights, {sorted(keys)[0]} the first, where "
+                    f"{type(model).__name__} {'has' if what == 'lacks' else 'lacks'} them",
+                    "Check that the adapter is whole, and was trained on this model.",
+                )
+        adapter.check_unchanged()
         return made.eval()
 
 
 def companion(auto: str, checkpoint: Checkpoint, **options: Any) -> Any:
     """Load what stands beside the weights: ``AutoProcessor``, ``AutoTokenizer``, ``AutoConfig``."""
     installed("transformers")
-    folder = checkpoint.folder()
+    folder = _named(checkpoint)
     with _lock, explained(checkpoint.model, revision=checkpoint.revision):
-        return _class_of("transformers", auto).from_pretrained(
+        made = _class_of("transformers", auto).from_pretrained(
             folder,
             local_files_only=True,
             trust_remote_code=checkpoint.trust_remote_code,
             **options,
         )
+        checkpoint.check_unchanged()
+        return made
+
+
+def _named(checkpoint: Checkpoint) -> Path:
+    """Where the files lie, after what they are has been settled."""
+    checkpoint.identity()
+    return checkpoint.folder()
 
 
 def release() -> None:

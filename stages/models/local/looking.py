@@ -61,14 +61,14 @@ class Eye:
         """Model and processor of a copy; adapters of one process share them."""
         if number not in self._copies:
             device = self.placement.devices()[number]
-            kind = (self.checkpoint, self.placement.dtype, self.placement.device_map)
+            kind = (self.checkpoint.key, self.placement.dtype, self.placement.device_map)
             self._copies[number] = (
                 once(
                     (self.model, *kind, device),
                     lambda: pretrained(self.model, self.checkpoint, self.placement, device),
                 ),
                 once(
-                    (self.processor, self.checkpoint, device),
+                    (self.processor, self.checkpoint.key, device),
                     lambda: companion(self.processor, self.checkpoint),
                 ),
             )

@@ -58,8 +58,8 @@ class Generation:
                 raise ValueError(f"generation: {name!r} is none of {', '.join(known)}")
         return cls(**values)
 
-    def processors(self, seeds: Sequence[int]) -> Any:
-        """Logits processors of a batch whose rows have these seeds."""
+    def processors(self, seeds: Sequence[int], watched: "Watched | None" = None) -> Any:
+        """Logits processors of a batch whose rows have these seeds; the first one only looks."""
         from transformers import (
             LogitsProcessorList,
             MinPLogitsWarper,
@@ -68,7 +68,7 @@ class Generation:
             TopPLogitsWarper,
         )
 
-        chain = LogitsProcessorList()
+        chain = LogitsProcessorList([watched] if watched is not None else [])
         if not self.do_sample:
             return chain
         if self.temperature != 1:
@@ -81,6 +81,28 @@ class Generation:
             chain.append(MinPLogitsWarper(self.min_p))
         chain.append(_row_sampler(seeds))
         return chain
+
+
+class Watched:
+    """Looks at the logits of a batch as they come, and changes nothing.
+
+    The most likely of no numbers is token 0, again and again: a reply without end, or a wrong one.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[Any] = []
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Note which rows hold what is no number, or infinity; ``-inf`` is a token left out."""
+        self._steps.append(~(scores < float("inf")).all(-1))  # read at the end: no wait for a GPU
+        return scores
+
+    def first(self) -> list[int | None]:
+        """The first such step of each row, from 0; None: there was none."""
+        import torch
+
+        rows = torch.stack(self._steps, 1).tolist()
+        return [row.index(True) if any(row) else None for row in rows]
 
 
 def _row_sampler(seeds: Sequence[int]) -> Any:

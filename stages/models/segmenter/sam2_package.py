@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.models.local.batching import Batcher
-from stages.models.local.checkpoint import Checkpoint
+from stages.models.local.checkpoint import Checkpoint, changed
 from stages.models.local.faults import explained, installed, release_of, within_memory
 from stages.models.local.loading import once
 from stages.models.local.looking import finite
@@ -157,9 +157,12 @@ class Sam2Package(Segmenter):
             from sam2.build_sam import build_sam2
 
             try:
-                return build_sam2(description.name, str(weights), device=device)
+                made = build_sam2(description.name, str(weights), device=device)
             except UnpicklingError:
                 raise ValueError(f"{self.file} is no checkpoint of torch") from None
+        if self.checkpoint.is_folder and _digest(weights) != self._identity["sha256"]:
+            raise changed(str(weights))
+        return made
 
     @cached_property
     def _weights(self) -> Path:

@@ -67,6 +67,51 @@ def test_hidden_files_do_not_count_and_an_empty_folder_is_an_error(folder: Path)
         folder_digest(folder / "nothing")
 
 
+@pytest.mark.parametrize("link", ["folder", "file"])
+def test_what_a_link_leads_to_counts(tmp_path: Path, link: str) -> None:
+    digests = set()
+    for content in (b"12", b"345"):
+        real, folder = (tmp_path / f"{kind}{len(content)}" for kind in ("real", "model"))
+        for each in (real, folder):
+            each.mkdir()
+        (real / "w.safetensors").write_bytes(content)
+        if link == "folder":
+            (folder / "transformer").symlink_to(real)
+        else:
+            (folder / "w.safetensors").symlink_to(real / "w.safetensors")
+        digests.add(folder_digest(folder))
+        assert weight_bytes(folder) == len(content)
+    assert len(digests) == 2
+
+
+def test_two_names_of_one_file_are_two_models(tmp_path: Path) -> None:
+    (tmp_path / "w").write_bytes(b"1")
+    for name in ("a", "b"):
+        (tmp_path / f"of-{name}").mkdir()
+        (tmp_path / f"of-{name}" / name).symlink_to(tmp_path / "w")
+    assert folder_digest(tmp_path / "of-a") != folder_digest(tmp_path / "of-b")
+
+
+def test_a_link_that_leads_in_a_circle_is_one_line(folder: Path) -> None:
+    (folder / "sub" / "up").symlink_to(folder)
+    with pytest.raises(UserError, match="a link to a folder that it lies in"):
+        folder_digest(folder)
+    (folder / "sub" / "up").unlink()
+    (folder / "again").symlink_to(folder / "sub")  # twice the same is no circle
+    folder_digest(folder)
+
+
+def test_a_folder_that_changed_since_it_was_named_is_one_line(folder: Path) -> None:
+    checkpoint = Checkpoint(str(folder))
+    before = checkpoint.identity()
+    checkpoint.check_unchanged()
+    (folder / "config.json").write_text('{"a": 1}')
+    assert checkpoint.identity() == before
+    assert Checkpoint(str(folder)).key != checkpoint.key
+    with pytest.raises(UserError, match="changed while it was loaded"):
+        checkpoint.check_unchanged()
+
+
 def test_a_pinned_id_is_itself_without_a_look_at_anything() -> None:
     identity = Checkpoint("maker/name", COMMIT).identity()
     assert identity == {"model": "maker/name", "revision": COMMIT}
