@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from stages.models.chat.transformers_llm import TransformersLlm
+from stages.models.local.checkpoint import Checkpoint
+from stages.models.local.loading import pretrained
+from stages.models.local.placement import Placement
 from stages.models.protocol import CallError, Completion, Conversation, Turn
 from stages.records.errors import UserError
 
@@ -100,6 +103,14 @@ def test_replies_are_never_stored_under_the_name_of_other_weights(
         rewrite(path, lambda held: {name: value * 1.5 for name, value in held.items()})
     with pytest.raises(UserError, match="changed while it was loaded"):
         answer(model)
+
+
+def test_weights_that_changed_are_refused_without_their_tokenizer(weights: Path) -> None:
+    checkpoint = Checkpoint(str(weights))
+    checkpoint.identity()
+    rewrite(weights / "model.safetensors", lambda held: {name: w * 1.5 for name, w in held.items()})
+    with pytest.raises(UserError, match="changed while it was loaded"):
+        pretrained("AutoModelForCausalLM", checkpoint, Placement("cpu"))
 
 
 def test_weights_in_memory_do_not_answer_for_what_the_folder_holds_now(weights: Path) -> None:
