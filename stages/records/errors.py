@@ -27,4 +27,5 @@ class UserError(Exception):
 
     def __init__(self, where: str, what: str, remedy: str) -> None:
         self.where, self.what, self.remedy = where, what, remedy
-        super().__init__(f"{where}: {what}. {remedy}")
+        # One line, whatever the file held that is quoted.
+        super().__init__(" ".join(f"{where}: {what}. {remedy}".splitlines()))
