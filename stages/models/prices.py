@@ -91,7 +91,7 @@ class Prices:
         """Read a price table; a file that is not there is an empty one, in which all is unknown."""
         where = str(path)
         try:
-            table = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+            table = _Loader(path.read_text(encoding="utf-8")).get_single_data()
         except FileNotFoundError:
             return cls()
         except (yaml.YAMLError, ValueError, RecursionError) as error:
