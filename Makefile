@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install status preflight dry-run spending run test soak soak-http test-all extras params check-params lint store-export store-import bench-export bench-replay annotate annotate-import clean
+.PHONY: help install status preflight dry-run spending run test soak soak-http bench test-all extras params check-params lint store-export store-import bench-export bench-replay annotate annotate-import clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -38,6 +38,9 @@ soak: $(VENV)/dev.stamp  ## the fault suite in its long form: 200 kills and more
 
 soak-http: $(VENV)/dev.stamp  ## 300 samples, every role over HTTP on loopback, a tenth of all requests faulty
 	EDCT_SOAK=300 python -m pytest -s tests/pipeline/test_pipeline_http.py $(PYTEST)
+
+bench: $(VENV)/dev.stamp  ## what it costs, against baselines: docs/speed.md (make bench TOPICS=calls: one topic)
+	python -m bench $(TOPICS)
 
 params: $(VENV)/run.stamp  ## compose params.yaml from conf/, e.g. make params STUDY="study=pairs chain.k=1"
 	python -m stages.workflow.compose $(STUDY)
