@@ -140,8 +140,8 @@ TUNING = {
         ("say", "It is {lable}.", "must hold {label}"),
         ("say", "{{label}}", "no other braces"),
         ("say", "{label} {", "no other braces"),
-        ("dtype", "float99", "one of auto, bfloat16, float16, float32"),
-        ("device", "gpu", "none of auto, cpu, cuda, cuda:n, mps"),
+        ("dtype", "float99", "one of auto, checkpoint, bfloat16, float16, float32"),
+        ("device", "gpu", "none of auto, all, cpu, cuda, cuda:n, mps"),
     ],
 )
 def test_a_tuning_that_can_not_be_is_named(key: str, value: str, said: str) -> None:

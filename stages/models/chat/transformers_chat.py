@@ -18,8 +18,8 @@ from stages.models.chat.thinking import split_thinking
 from stages.models.local.batching import Batcher
 from stages.models.local.checkpoint import Checkpoint
 from stages.models.local.faults import installed, release_of, within_memory
-from stages.models.local.loading import once, pretrained, with_lora
-from stages.models.local.placement import Placement
+from stages.models.local.loading import alone, once, pretrained, with_lora
+from stages.models.local.placement import Placement, at
 from stages.models.local.presence import presence
 from stages.models.local.sampling import Generation, Watched
 from stages.models.local.templates import Form, checked_variables, form_of
@@ -123,7 +123,7 @@ class TransformersChat(Chat):
             "library": release_of("transformers"),
             **self.checkpoint.identity(),
             "class": self.auto_class,
-            "dtype": self.placement.dtype,
+            "dtype": self.placement.precision,
             "attn_implementation": self.attn_implementation,
             "quantization": dict(self.quantization) if self.quantization else None,
             "adapter": self.adapter.identity()["sha256"] if self.adapter else None,
@@ -176,12 +176,13 @@ class TransformersChat(Chat):
         """The copies, one a device; the first call loads them."""
         with self._loading:
             if not self._copies:
-                self._copies = [self._copy(device) for device in self.placement.devices()]
+                numbers = range(len(self.placement.named))
+                self._copies = [self._copy(*self.placement.place(number)) for number in numbers]
             return self._copies
 
-    def _copy(self, device: str) -> Copy:
+    def _copy(self, device: str, which: int) -> Copy:
         name = self.checkpoint.model
-        place = (self.placement.dtype, self.placement.device_map, device)
+        place = (self.placement.dtype, self.placement.device_map, device, which)
         shared = ("transformers", self.auto_class, self.checkpoint.key, *place)
         adapter = self.adapter.key if self.adapter else None
         options = (self.attn_implementation, repr(self.quantization), adapter)
@@ -239,9 +240,13 @@ class TransformersChat(Chat):
     ) -> Sequence[Completion | Exception]:
         copy = self.copies()[number]
         try:
-            return self._replies(copy, conversations)
+            with alone(copy.model), at(str(copy.model.device)):
+                return self._replies(copy, conversations)
         except ValueError as error:  # what a processor says of inputs that it can't take
-            return self._one_by_one(number, conversations, " ".join(str(error).split()))
+            if len(conversations) > 1:
+                raise  # which of them, shows when each is alone
+            reason = " ".join(str(error).split())
+            return [CallError(Status.API_ERROR, f"the model can't take the prompt: {reason}")]
 
     def _replies(
         self, copy: Copy, conversations: Sequence[Conversation]
@@ -268,13 +273,6 @@ class TransformersChat(Chat):
             self._completion(copy, tokens, prompt, flawed)
             for tokens, prompt, flawed in zip(replies, prompts, watched.first(), strict=True)
         ]
-
-    def _one_by_one(
-        self, number: int, conversations: Sequence[Conversation], reason: str
-    ) -> Sequence[Completion | Exception]:
-        if len(conversations) == 1:
-            return [CallError(Status.API_ERROR, f"the model can't take the prompt: {reason}")]
-        return [self._run(number, [each])[0] for each in conversations]
 
     def _settings(self, copy: Copy, limit: int) -> Any:
         """The settings of this batch."""

@@ -1,5 +1,6 @@
 """Open-vocabulary detectors of Transformers: Grounding DINO, OWLv2 and their like, by one class."""
 
+import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,8 +11,7 @@ from numpy.typing import NDArray
 from stages.models.detector.ranking import ranked
 from stages.models.local.batching import Batcher
 from stages.models.local.checkpoint import Checkpoint
-from stages.models.local.faults import within_memory
-from stages.models.local.looking import Eye, finite, placed, shortened, shown
+from stages.models.local.looking import Eye, Inputs, finite, together
 from stages.models.local.placement import Placement
 from stages.models.local.presence import presence
 from stages.models.picture import Picture
@@ -20,10 +20,13 @@ from stages.records.attempt import Box
 
 
 class _Look(NamedTuple):
-    """One call: ``(H, W, 3)`` RGB and what to look for."""
+    """One call."""
 
-    pixels: NDArray[np.uint8]
+    inputs: Inputs
     text: str
+    """What is looked for."""
+    size: tuple[int, int]
+    """Rows and columns of the picture."""
 
 
 class ZeroShot(Detector):
@@ -46,7 +49,8 @@ class ZeroShot(Detector):
     device, dtype
         See `Placement`.
     batch_size : int
-        Pictures that go through the model together, at most. Only those of one size do.
+        Pictures that go through the model together, at most: those that it sees in one size, each
+        with a phrase of its own. On a CPU one at a time, see `Placement.most`.
     """
 
     def __init__(
@@ -77,8 +81,13 @@ class ZeroShot(Detector):
             Placement(device, dtype),
         )
         copies = len(self.eye.placement.named)
-        self.concurrency = batch_size * copies
-        self._batcher: Batcher[_Look, Detection] = Batcher(self._detect, batch_size, copies)
+        self.concurrency = 2 * batch_size * copies  # a batch is ready when the last one ends
+        self._batcher: Batcher[_Look, Detection] = Batcher(
+            self._detect,
+            batch_size,
+            copies,
+            lambda copy: self.eye.placement.most(copy, batch_size),
+        )
 
     def identity(self) -> Mapping[str, Any]:
         """Weights, and all that shapes the boxes."""
@@ -99,52 +108,49 @@ class ZeroShot(Detector):
         # A full stop would part the phrase into several objects, and upper case is unknown to
         # Grounding DINO.
         plain = " ".join(phrase.replace(".", " ").lower().split())
-        look = _Look(picture.pixels, self.template.replace("{phrase}", plain))
-        return await self._batcher.submit(look.pixels.shape, look)
+        text = self.template.replace("{phrase}", plain)
+        look = await asyncio.to_thread(self._look, picture.pixels, text)
+        return await self._batcher.submit(look.inputs.shape, look)
+
+    def _look(self, pixels: NDArray[np.uint8], text: str) -> _Look:
+        text = self.eye.shortened(text, _positions(self.eye.config))
+        return _Look(self.eye.prepared(pixels, text=[[text]]), text, pixels.shape[:2])
 
     def _detect(self, copy: int, looks: Sequence[_Look]) -> list[Detection]:
-        import torch
-
-        with within_memory(self.eye.checkpoint.model):
-            model, processor = self.eye.copy(copy)
-            limit = _positions(model)
-            texts = [[shortened(processor.tokenizer, look.text, limit)] for look in looks]
-            pictures = [shown(look.pixels) for look in looks]
-            inputs = processor(images=pictures, text=texts, return_tensors="pt", padding=True)
-            inputs = placed(inputs, model)
-            with torch.inference_mode():
-                outputs = model(**inputs)
+        with self.eye.at_work(copy) as model:
+            inputs = together([look.inputs for look in looks], self.eye, model)
+            outputs = model(**inputs)
         finite(outputs.pred_boxes)
         offered = {
             "outputs": outputs,
             "threshold": 0.0,
-            "target_sizes": [look.pixels.shape[:2] for look in looks],
-            "text_labels": texts,
+            "target_sizes": [look.size for look in looks],
+            "text_labels": [[look.text] for look in looks],
             "input_ids": inputs["input_ids"],
             "nms_threshold": 1.0,
         }
-        reader = processor.post_process_grounded_object_detection
+        reader = self.eye.processed_by.post_process_grounded_object_detection
         wanted = inspect.signature(reader).parameters
         found = reader(**{name: value for name, value in offered.items() if name in wanted})
         return [
-            Detection(self._ranked(each, look.pixels), self.eye.usage)
+            Detection(self._ranked(each, look.size), self.eye.usage)
             for each, look in zip(found, looks, strict=True)
         ]
 
-    def _ranked(self, found: Mapping[str, Any], pixels: NDArray[np.uint8]) -> tuple[Box, ...]:
+    def _ranked(self, found: Mapping[str, Any], size: tuple[int, int]) -> tuple[Box, ...]:
         return ranked(
             found["boxes"].float().cpu().numpy(),
             found["scores"].float().cpu().numpy(),
-            width=pixels.shape[1],
-            height=pixels.shape[0],
+            width=size[1],
+            height=size[0],
             threshold=self.threshold,
             nms_iou=self.nms_iou,
             top_k=self.top_k,
         )
 
 
-def _positions(model: Any) -> int:
+def _positions(config: Any) -> int:
     """Tokens that the text side takes."""
-    text = model.config.get_text_config()
-    own = getattr(model.config, "max_text_len", None)  # Grounding DINO, with the full stop
+    text = config.get_text_config()
+    own = getattr(config, "max_text_len", None)  # Grounding DINO, with the full stop
     return int(text.max_position_embeddings if own is None else own - 1)

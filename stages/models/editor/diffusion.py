@@ -1,5 +1,6 @@
 """Image editors that run here, by the pipelines of diffusers: FLUX.2, Kontext, Qwen-Image-Edit."""
 
+import asyncio
 import difflib
 import inspect
 import sys
@@ -15,8 +16,8 @@ from stages.models.editor import sizes
 from stages.models.local.batching import Batcher
 from stages.models.local.checkpoint import Checkpoint, offline
 from stages.models.local.faults import explained, installed, release_of, within_memory
-from stages.models.local.loading import once
-from stages.models.local.placement import Placement
+from stages.models.local.loading import alone, once
+from stages.models.local.placement import Placement, at
 from stages.models.local.presence import presence
 from stages.models.picture import Picture
 from stages.models.protocol import CallError, EditedImage, Editor, Finding
@@ -27,15 +28,20 @@ from stages.records.usage import Usage
 
 OURS = ("image", "prompt", "generator", "output_type", "height", "width", "max_area")
 """Arguments of a pipeline's call that follow from the request."""
+ROWS = ("FluxKontextPipeline",)
+"""Pipelines that take a picture a row. To those of FLUX.2 and to Qwen's since 2509 several pictures
+are several references of one edit."""
 Offload = Literal["none", "model", "sequential"]
 
 
 class _Edit(NamedTuple):
-    """One call: ``(H, W, 3)`` RGB, the instruction, and the seed of this attempt."""
+    """One call."""
 
-    pixels: NDArray[np.uint8]
+    image: Any
+    """The PIL image as the pipeline gets it, in RGB."""
     instruction: str
     seed: int
+    """The seed of this attempt."""
 
 
 class Diffusion(Editor):
@@ -60,7 +66,11 @@ class Diffusion(Editor):
     quantization : mapping or None
         Arguments of diffusers' ``PipelineQuantizationConfig``.
     device, dtype
-        See `Placement`.
+        See `Placement`; not ``checkpoint``, since the parts of a pipeline may differ.
+    batch_size : int
+        Pictures of one size that are edited together, at most, each with its instruction and its
+        noise. More than one only with a pipeline of `ROWS`. On a CPU one at a time, see
+        `Placement.most`.
     """
 
     def __init__(
@@ -75,12 +85,18 @@ class Diffusion(Editor):
         quantization: Mapping[str, Any] | None = None,
         device: str | Sequence[str] = "auto",
         dtype: str = "bfloat16",
+        batch_size: int = 1,
     ) -> None:
         installed("torch", "transformers", "diffusers")
         if offload not in ("none", "model", "sequential"):
             raise ValueError(f"offload is {offload!r}; it must be none, model or sequential")
-        if dtype == "auto":
-            raise ValueError("dtype must be named: the parts of a pipeline may differ")
+        if dtype == "checkpoint":
+            raise ValueError("dtype can't be checkpoint: the parts of a pipeline may differ")
+        if batch_size > 1 and pipeline not in ROWS:
+            known = ", ".join(ROWS)
+            raise ValueError(
+                f"batch_size must be 1: {pipeline} edits one picture at a time, unlike {known}"
+            )
         if taken := sorted(set(call or {}) & set(OURS)):
             raise ValueError(f"call: {taken[0]} follows from the request")
         if max_pixels is None and min_pixels is not None:
@@ -90,9 +106,12 @@ class Diffusion(Editor):
         self.offload, self.quantization = offload, quantization and dict(quantization)
         self.checkpoint = Checkpoint(model, revision)
         self.placement = Placement(device, dtype)
-        self.concurrency = len(self.placement.named)
+        copies = len(self.placement.named)
+        self.concurrency = 2 * batch_size * copies  # a batch is ready when the last one ends
         self._copies: dict[int, Any] = {}
-        self._batcher: Batcher[_Edit, EditedImage] = Batcher(self._run, 1, self.concurrency)
+        self._batcher: Batcher[_Edit, NDArray[np.uint8]] = Batcher(
+            self._run, batch_size, copies, lambda copy: self.placement.most(copy, batch_size)
+        )
 
     def identity(self) -> Mapping[str, Any]:
         """The libraries' releases, weights, and all arguments of the call."""
@@ -108,7 +127,7 @@ class Diffusion(Editor):
             "call": self.call,
             "pixels": [self.min_pixels, self.max_pixels],
             "quantization": self.quantization,
-            "dtype": self.placement.dtype,
+            "dtype": self.placement.precision,
         }
 
     async def preflight(self, role: str) -> Sequence[Finding]:
@@ -124,55 +143,66 @@ class Diffusion(Editor):
         self, picture: Picture, instruction: str, *, seed: int, attempt: int
     ) -> EditedImage:
         """Edit; the noise follows from seed and attempt, and is drawn on the CPU."""
-        asked = _Edit(picture.pixels, instruction, edit_seed(seed, attempt))
-        return await self._batcher.submit(None, asked)
+        image = await asyncio.to_thread(self._image, picture)
+        asked = _Edit(image, instruction, edit_seed(seed, attempt))
+        made = await self._batcher.submit(image.size, asked)
+        usage = Usage(provider="diffusers", served_model=self.checkpoint.label, images=1)
+        return EditedImage(await asyncio.to_thread(codec.encode_png, made), usage)
 
-    def _run(self, copy: int, edits: Sequence[_Edit]) -> list[EditedImage | Exception]:
-        with within_memory(self.checkpoint.model):
-            pipeline = self._pipeline(copy)
-            return [self._edited(pipeline, edit) for edit in edits]
-
-    def _edited(self, pipeline: Any, edit: _Edit) -> EditedImage | Exception:
-        import torch
+    def _image(self, picture: Picture) -> Any:
+        """The picture at the size that it goes in with."""
         from PIL import Image
 
-        image = Image.fromarray(edit.pixels)
-        arguments = dict(self.call)
+        image = Image.fromarray(picture.pixels)
+        if self.max_pixels is None:
+            return image
+        low, high = self.min_pixels or 0, self.max_pixels
+        size = sizes.in_steps(image.width, image.height, max_pixels=high, min_pixels=low)
+        return image if image.size == size else image.resize(size, Image.Resampling.LANCZOS)
+
+    def _run(self, copy: int, edits: Sequence[_Edit]) -> list[NDArray[np.uint8] | Exception]:
+        with within_memory(self.checkpoint.model):
+            pipeline, device = self._pipeline(copy), self.placement.devices()[copy]
+            with alone(pipeline), at(device):
+                try:
+                    made = pipeline(**self._arguments(pipeline, edits)).images
+                except ValueError as error:  # a picture that it does not take
+                    if len(edits) > 1:
+                        raise  # which of them, shows when each is alone
+                    return [CallError(Status.API_ERROR, " ".join(str(error).split()))]
+        return [_pixels(image) for image in made]
+
+    def _arguments(self, pipeline: Any, edits: Sequence[_Edit]) -> dict[str, Any]:
+        """What the pipeline is called with: of several edits lists, with a generator each."""
+        import torch
+
+        arguments = {
+            **self.call,
+            "image": [edit.image for edit in edits],
+            "prompt": [edit.instruction for edit in edits],
+            "generator": [torch.Generator("cpu").manual_seed(edit.seed) for edit in edits],
+        }
+        if len(edits) == 1:
+            arguments |= {name: arguments[name][0] for name in ("image", "prompt", "generator")}
+        else:
+            shared = [
+                n for n, value in self.call.items() if "prompt" in n and isinstance(value, str)
+            ]
+            arguments |= {name: [self.call[name]] * len(edits) for name in shared}
         if self.max_pixels is not None:
-            width, height = sizes.in_steps(
-                image.width,
-                image.height,
-                max_pixels=self.max_pixels,
-                min_pixels=self.min_pixels or 0,
-            )
-            if image.size != (width, height):
-                image = image.resize((width, height), Image.Resampling.LANCZOS)
+            width, height = edits[0].image.size
             arguments |= {"width": width, "height": height}
             if "max_area" in inspect.signature(pipeline.__call__).parameters:
                 arguments["max_area"] = width * height
-        try:
-            made = pipeline(
-                image=image,
-                prompt=edit.instruction,
-                generator=torch.Generator("cpu").manual_seed(edit.seed),
-                output_type="np",
-                **arguments,
-            ).images[0]
-        except ValueError as error:  # a picture that it does not take
-            return CallError(Status.API_ERROR, " ".join(str(error).split()))
-        if not np.isfinite(made).all():
-            return CallError(Status.API_ERROR, "the pipeline returned what is no number")
-        pixels = (made * 255).round().clip(0, 255).astype(np.uint8)
-        usage = Usage(provider="diffusers", served_model=self.checkpoint.label, images=1)
-        return EditedImage(codec.encode_png(pixels), usage)
+        return {**arguments, "output_type": "np"}
 
     def _pipeline(self, copy: int) -> Any:
         if copy not in self._copies:
             kind = self._kind()
-            device = self.placement.devices()[copy]
-            key = (self.checkpoint.key, self.pipeline, self.placement.dtype, self.offload, device)
+            device, which = self.placement.place(copy)
+            key = (self.checkpoint.key, self.pipeline, self.placement.dtype, self.offload)
             self._copies[copy] = once(
-                (*key, str(self.quantization)), lambda: self._load(kind, device)
+                (*key, str(self.quantization), device, which), lambda: self._load(kind, device)
             )
         return self._copies[copy]
 
@@ -217,3 +247,11 @@ class Diffusion(Editor):
             else:
                 made.enable_sequential_cpu_offload(device=device)
             return made
+
+
+def _pixels(made: Any) -> NDArray[np.uint8] | Exception:
+    """``(H, W, 3)`` from a pipeline's floats in [0, 1]."""
+    if not np.isfinite(made).all():
+        return CallError(Status.API_ERROR, "the pipeline returned what is no number")
+    pixels: NDArray[np.uint8] = (made * 255).round().clip(0, 255).astype(np.uint8)
+    return pixels

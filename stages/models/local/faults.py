@@ -7,6 +7,16 @@ from contextlib import contextmanager
 
 from stages.records.errors import UserError
 
+
+class OutOfMemory(UserError):  # noqa: N818 - what ran out
+    """A device or the machine had no memory left; with a smaller batch it may do."""
+
+
+_NO_MEMORY = (
+    "does not fit into the memory of the device",
+    "Lower batch_size or max_pixels, take a smaller dtype or quantization, or spread it over "
+    "several GPUs (device_map: auto). What was answered is in the store.",
+)
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
 
@@ -55,27 +65,18 @@ def explained(where: str, *, revision: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def within_memory(where: str) -> Iterator[None]:
-    """Turn a lack of memory while a model runs into a UserError; let the rest pass."""
+    """Turn a lack of memory while a model runs into OutOfMemory; let the rest pass."""
     try:
         yield
     except Exception as error:
         if is_out_of_memory(error):
-            raise _no_memory(where) from error
+            raise OutOfMemory(where, *_NO_MEMORY) from error
         raise
-
-
-def _no_memory(where: str) -> UserError:
-    return UserError(
-        where,
-        "does not fit into the memory of the device",
-        "Lower batch_size or max_pixels, take a smaller dtype or quantization, or spread it over "
-        "several GPUs (device_map: auto). What was answered is in the store.",
-    )
 
 
 def _fault(where: str, revision: str | None, error: Exception) -> UserError | None:
     if is_out_of_memory(error):
-        return _no_memory(where)
+        return UserError(where, *_NO_MEMORY)  # a smaller batch would not help the weights
     names = {cause.__name__ for each in _causes(error) for cause in type(each).__mro__}
     if "GatedRepoError" in names:
         what, remedy = "wants its licence accepted", "Accept it on its page; set HF_TOKEN."

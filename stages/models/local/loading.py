@@ -16,6 +16,7 @@ from stages.records.errors import UserError
 
 T = TypeVar("T")
 _held: "weakref.WeakValueDictionary[Hashable, Any]" = weakref.WeakValueDictionary()
+_users: "weakref.WeakKeyDictionary[Any, threading.RLock]" = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 
 
@@ -30,6 +31,12 @@ def once(key: Hashable, make: Callable[[], T]) -> T:
             held = make()
             _held[key] = held
         return held
+
+
+def alone(held: object) -> threading.RLock:
+    """A lock for what adapters share, which one thread may use at a time."""
+    with _lock:
+        return _users.setdefault(held, threading.RLock())
 
 
 def pretrained(

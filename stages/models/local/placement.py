@@ -1,12 +1,14 @@
 """Where weights go, and in which precision."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from stages.records.errors import UserError
 
-DTYPES = ("auto", "bfloat16", "float16", "float32")
+DTYPES = ("auto", "checkpoint", "bfloat16", "float16", "float32")
 
 
 @dataclass(frozen=True)
@@ -17,9 +19,10 @@ class Placement:
     ----------
     device : str or sequence of str
         ``auto`` (the first GPU, else Apple's, else the CPU), ``cpu``, ``cuda``, ``cuda:N`` or
-        ``mps``; a list puts a copy on each.
+        ``mps``; a list puts a copy on each, ``all`` one on every GPU (without one: as ``auto``).
     dtype : str
-        ``auto`` (as the checkpoint says), ``bfloat16``, ``float16`` or ``float32``.
+        ``bfloat16``, ``float16`` or ``float32``; ``auto``: bfloat16 where every device is a GPU
+        that calculates in it, else float32; ``checkpoint``: as its config says.
     device_map : str or None
         ``auto`` spreads one copy over all GPUs, and over main memory where they do not suffice.
     """
@@ -35,27 +38,69 @@ class Placement:
             raise ValueError(f"device_map is {self.device_map!r}; it must be auto or null")
         if self.device_map and self.device != "auto":
             raise ValueError("device_map: auto chooses the devices; leave device out")
-        if not self.named:
+        given = (self.device,) if isinstance(self.device, str) else tuple(self.device)
+        if not given:
             raise ValueError("device is an empty list")
-        for name in self.named:
+        for name in given:
             kind, _, index = name.partition(":")
-            if kind not in ("auto", "cpu", "cuda", "mps") or (index and not index.isdecimal()):
-                raise ValueError(f"device {name!r} is none of auto, cpu, cuda, cuda:N, mps")
+            known = kind in ("auto", "cpu", "cuda", "mps") or given == ("all",)
+            if not known or (index and not (kind == "cuda" and index.isdecimal())):
+                raise ValueError(
+                    f"device {name!r} is none of auto, all, cpu, cuda, cuda:N, mps, nor a list "
+                    "of such"
+                )
 
-    @property
+    @cached_property
     def named(self) -> tuple[str, ...]:
         """The devices as given, one a copy."""
+        if self.device == "all":
+            return tuple(f"cuda:{number}" for number in range(_gpus())) or ("auto",)
         return (self.device,) if isinstance(self.device, str) else tuple(self.device)
 
     def devices(self) -> tuple[str, ...]:
         """The devices of this machine, one a copy; one that is absent is an error."""
         return tuple(_present(name) for name in self.named)
 
+    def place(self, number: int) -> tuple[str, int]:
+        """The device of a copy, and which of the copies on this device it is, from 0."""
+        devices = self.devices()
+        return devices[number], devices[:number].count(devices[number])
+
+    def most(self, number: int, batch_size: int) -> int:
+        """Pictures that go through a copy together, at most: on a CPU one.
+
+        Its kernels add up in an order that depends on the shape of the batch, so that a last digit
+        would depend on what else is asked; and many pictures at once are hardly faster there.
+        """
+        try:
+            return 1 if self.devices()[number] == "cpu" else batch_size
+        except UserError:  # no such device: the call will say so
+            return batch_size
+
+    @property
+    def precision(self) -> str:
+        """What a store knows the dtype by. It does not depend on the device.
+
+        Replies to ``auto`` serve on any machine, so that a run from a GPU is found again without
+        one. ``checkpoint`` has the name that ``auto`` once had with this meaning.
+        """
+        return {"auto": "bfloat16 or float32", "checkpoint": "auto"}.get(self.dtype, self.dtype)
+
+    @property
+    def settled(self) -> str:
+        """The dtype on this machine: a name, or ``auto`` where the checkpoint's config says."""
+        if self.dtype == "checkpoint":
+            return "auto"
+        if self.dtype != "auto":
+            return self.dtype
+        places = self.devices() if self.device_map is None else _all()
+        return "bfloat16" if all(_has_bfloat16(place) for place in places) else "float32"
+
     def torch_dtype(self) -> Any:
         """What ``from_pretrained`` takes as ``dtype``."""
         import torch
 
-        return "auto" if self.dtype == "auto" else getattr(torch, self.dtype)
+        return "auto" if (name := self.settled) == "auto" else getattr(torch, name)
 
     def options(self, device: str) -> dict[str, Any]:
         """Keyword arguments of ``from_pretrained`` for a copy on one device."""
@@ -66,7 +111,7 @@ class Placement:
 def _present(name: str) -> str:
     import torch
 
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    gpus = _gpus()
     if name == "auto":
         return "cuda:0" if gpus else "mps" if torch.backends.mps.is_available() else "cpu"
     kind, _, index = name.partition(":")
@@ -79,3 +124,35 @@ def _present(name: str) -> str:
     if kind == "mps" and not torch.backends.mps.is_available():
         raise UserError("device mps", "there is none", "Set device: auto or cpu.")
     return f"cuda:{index or 0}" if kind == "cuda" else name
+
+
+def _gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def _all() -> Sequence[str]:
+    return [f"cuda:{number}" for number in range(_gpus())] or ["cpu"]
+
+
+def _has_bfloat16(device: str) -> bool:
+    """Whether a device calculates in bfloat16 by itself: GPUs do, from Ampere on."""
+    import torch
+
+    if not device.startswith("cuda"):
+        return False
+    with torch.cuda.device(device):
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+
+
+@contextmanager
+def at(device: str) -> Iterator[None]:
+    """Let a device be the one that is meant where none is named."""
+    if not device.startswith("cuda"):
+        yield
+        return
+    import torch
+
+    with torch.cuda.device(device):
+        yield

@@ -81,7 +81,7 @@ def _memory(folder: Path, placement: Placement) -> Finding:
     rooms = [_room(device) for device in placement.devices()]
     if placement.device_map is not None:
         rooms = [Room("all GPUs", sum(room.free for room in map(_room, _gpus())))]
-    need = int(weight_bytes(folder) * _scale(folder, placement.dtype))
+    need = int(weight_bytes(folder) * _scale(folder, placement.settled))
     tight = min(rooms, key=lambda room: room.free)
     said = f"they take {_gb(need)} of {_gb(tight.free)} free on {tight.where}"
     if need > tight.free:

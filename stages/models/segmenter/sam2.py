@@ -1,5 +1,6 @@
 """SAM 2 by Transformers: boxes to a mask. SAM 3's tracker takes boxes likewise."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,13 +9,12 @@ from numpy.typing import NDArray
 
 from stages.models.local.batching import Batcher
 from stages.models.local.checkpoint import Checkpoint
-from stages.models.local.faults import within_memory
-from stages.models.local.looking import Eye, finite, placed, shown
+from stages.models.local.looking import Eye, Inputs, finite, placed
 from stages.models.local.placement import Placement
 from stages.models.local.presence import presence
 from stages.models.picture import Picture
 from stages.models.protocol import Finding, Segmentation, Segmenter
-from stages.models.segmenter.boxes import Corners, within
+from stages.models.segmenter.boxes import within
 from stages.records.attempt import Box
 
 KINDS = {
@@ -23,11 +23,13 @@ KINDS = {
 }
 
 
-class _Prompt(NamedTuple):
-    """One call: ``(H, W, 3)`` RGB and boxes in its pixels."""
+class _Proposals(NamedTuple):
+    """What the model says of one picture's boxes."""
 
-    pixels: NDArray[np.uint8]
-    boxes: list[Corners]
+    logits: Any
+    """``(boxes, masks, h, w)`` tensor at the model's own size, on the CPU."""
+    quality: Any
+    """``(boxes, masks)`` tensor: how good it thinks each mask is."""
 
 
 class Sam2(Segmenter):
@@ -48,6 +50,9 @@ class Sam2(Segmenter):
         Logit above which a pixel belongs to the mask.
     device, dtype
         See `Placement`. In half precision the corners of a box are rounded by some pixels.
+    batch_size : int
+        Pictures that the encoder sees together, at most, whatever their sizes; their boxes are
+        then decoded picture by picture. On a CPU one at a time, see `Placement.most`.
     """
 
     def __init__(
@@ -59,13 +64,20 @@ class Sam2(Segmenter):
         mask_threshold: float = 0.0,
         device: str | Sequence[str] = "auto",
         dtype: str = "float32",
+        batch_size: int = 1,
     ) -> None:
         if kind not in KINDS:
             raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(KINDS)}")
         self.multimask, self.mask_threshold = bool(multimask), float(mask_threshold)
         self.eye = Eye(*KINDS[kind], Checkpoint(model, revision), Placement(device, dtype))
-        self.concurrency = len(self.eye.placement.named)
-        self._batcher: Batcher[_Prompt, Segmentation] = Batcher(self._segment, 1, self.concurrency)
+        copies = len(self.eye.placement.named)
+        self.concurrency = 2 * batch_size * copies  # a batch is ready when the last one ends
+        self._batcher: Batcher[Inputs, _Proposals] = Batcher(
+            self._proposed,
+            batch_size,
+            copies,
+            lambda copy: self.eye.placement.most(copy, batch_size),
+        )
 
     def identity(self) -> Mapping[str, Any]:
         """Weights, and what chooses the mask."""
@@ -85,31 +97,40 @@ class Sam2(Segmenter):
         corners = within(boxes, width, height)
         if not corners:
             return Segmentation(np.zeros((height, width), dtype=np.bool_))
-        return await self._batcher.submit(None, _Prompt(picture.pixels, corners))
+        pixels, prompts = picture.pixels, [[list(box) for box in corners]]
+        inputs = await asyncio.to_thread(self.eye.prepared, pixels, input_boxes=prompts)
+        proposals = await self._batcher.submit(inputs.shape, inputs)
+        mask = await asyncio.to_thread(self._mask, proposals, inputs.tensors["original_sizes"])
+        return Segmentation(mask, self.eye.usage)
 
-    def _segment(self, copy: int, prompts: Sequence[_Prompt]) -> list[Segmentation]:
-        return [Segmentation(self._mask(copy, each), self.eye.usage) for each in prompts]
-
-    def _mask(self, copy: int, prompt: _Prompt) -> NDArray[np.bool_]:
+    def _proposed(self, copy: int, prompts: Sequence[Inputs]) -> list[_Proposals]:
         import torch
 
-        with within_memory(self.eye.checkpoint.model):
-            model, processor = self.eye.copy(copy)
-            inputs = processor(
-                images=shown(prompt.pixels),
-                input_boxes=[[list(box) for box in prompt.boxes]],
-                return_tensors="pt",
-            )
-            size = inputs.pop("original_sizes")
-            with torch.inference_mode():
-                outputs = model(**placed(inputs, model), multimask_output=self.multimask)
-        logits, quality = outputs.pred_masks[0].float().cpu(), outputs.iou_scores[0]
-        finite(logits)
-        mask = np.zeros(prompt.pixels.shape[:2], dtype=np.bool_)
-        for proposed, best in zip(logits, quality.argmax(-1).tolist(), strict=True):
+        with self.eye.at_work(copy) as model:
+            pixels = torch.cat([each.tensors["pixel_values"] for each in prompts])
+            seen = model.get_image_embeddings(**placed({"pixel_values": pixels}, model))
+            found = []
+            for number, prompt in enumerate(prompts):
+                boxes = placed({"input_boxes": prompt.tensors["input_boxes"]}, model)
+                outputs = model(
+                    image_embeddings=[level[number : number + 1] for level in seen],
+                    multimask_output=self.multimask,
+                    **boxes,
+                )
+                logits, quality = outputs.pred_masks[0], outputs.iou_scores[0]
+                found.append(_Proposals(logits.float().cpu(), quality.float().cpu()))
+        finite(*(each.logits for each in found))
+        return found
+
+    def _mask(self, proposals: _Proposals, size: Any) -> NDArray[np.bool_]:
+        """The union of each box's best mask, ``(H, W)``."""
+        processor = self.eye.processed_by
+        mask = np.zeros([int(side) for side in size[0]], dtype=np.bool_)
+        for proposed, quality in zip(*proposals, strict=True):
             # One box at a time: at full size the logits of fifty would fill the memory.
+            best = proposed[int(quality.argmax())]
             (full,) = processor.post_process_masks(
-                [proposed[best][None, None]], size, mask_threshold=self.mask_threshold
+                [best[None, None]], size, mask_threshold=self.mask_threshold
             )
             mask |= full[0, 0].numpy()
         return mask

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from stages.models.local.batching import Batcher
 from stages.models.local.checkpoint import Checkpoint, changed
 from stages.models.local.faults import explained, installed, release_of, within_memory
-from stages.models.local.loading import once
+from stages.models.local.loading import alone, once
 from stages.models.local.looking import finite
-from stages.models.local.placement import Placement
+from stages.models.local.placement import Placement, at
 from stages.models.local.presence import absent
 from stages.models.picture import Picture
 from stages.models.protocol import Finding, Segmentation, Segmenter
@@ -49,8 +49,12 @@ class Sam2Package(Segmenter):
         Have three masks proposed a box and take the one that the model thinks best.
     mask_threshold : float
         Logit above which a pixel belongs to the mask.
-    device
-        See `Placement`; precision is the checkpoint's.
+    device, dtype
+        See `Placement`. Half precision is that of the package's own examples: the weights are
+        rounded, and `torch.autocast` chooses each step's precision.
+    batch_size : int
+        Pictures that the encoder sees together, at most, whatever their sizes; their boxes are
+        then decoded picture by picture. On a CPU one at a time, see `Placement.most`.
     """
 
     def __init__(
@@ -62,14 +66,22 @@ class Sam2Package(Segmenter):
         multimask: bool = False,
         mask_threshold: float = 0.0,
         device: str | Sequence[str] = "auto",
+        dtype: str = "float32",
+        batch_size: int = 1,
     ) -> None:
         installed("torch", "torchvision", "sam2")
         self.checkpoint, self.file, self.config = Checkpoint(model, revision), file, config
         self.multimask, self.mask_threshold = bool(multimask), float(mask_threshold)
-        self.placement = Placement(device, "float32")
-        self.concurrency = len(self.placement.named)
+        self.placement = Placement(device, dtype)
+        copies = len(self.placement.named)
+        self.concurrency = 2 * batch_size * copies  # a batch is ready when the last one ends
         self._copies: dict[int, Any] = {}
-        self._batcher: Batcher[_Prompt, Segmentation] = Batcher(self._segment, 1, self.concurrency)
+        self._batcher: Batcher[_Prompt, Segmentation] = Batcher(
+            self._segment,
+            batch_size,
+            copies,
+            lambda copy: self.placement.most(copy, batch_size),
+        )
 
     def identity(self) -> Mapping[str, Any]:
         """The package's release, weights, the description's content, and what chooses the mask."""
@@ -87,6 +99,7 @@ class Sam2Package(Segmenter):
             "config": _digest(self._description),
             "multimask": self.multimask,
             "mask_threshold": self.mask_threshold,
+            **({} if self.placement.dtype == "float32" else {"dtype": self.placement.precision}),
         }
 
     async def preflight(self, role: str) -> Sequence[Finding]:
@@ -122,29 +135,42 @@ class Sam2Package(Segmenter):
     def _segment(self, copy: int, prompts: Sequence[_Prompt]) -> list[Segmentation]:
         usage = Usage(provider="sam2", served_model=self.checkpoint.label)
         with within_memory(self.checkpoint.model):
-            return [Segmentation(self._mask(copy, prompt), usage) for prompt in prompts]
+            predictor = self._predictor(copy)
+            with alone(predictor.model), self._precisely(predictor):
+                return [Segmentation(mask, usage) for mask in self._masks(predictor, prompts)]
 
-    def _mask(self, copy: int, prompt: _Prompt) -> NDArray[np.bool_]:
+    def _masks(self, predictor: Any, prompts: Sequence[_Prompt]) -> list[NDArray[np.bool_]]:
         import torch
 
-        predictor = self._predictor(copy)
-        predictor.set_image(prompt.pixels.copy())
-        mask = np.zeros(prompt.pixels.shape[:2], dtype=np.bool_)
-        for box in prompt.boxes:
-            logits, quality, _ = predictor.predict(
-                box=np.array(box), multimask_output=self.multimask, return_logits=True
+        predictor.set_image_batch([prompt.pixels.copy() for prompt in prompts])
+        masks = [np.zeros(prompt.pixels.shape[:2], dtype=np.bool_) for prompt in prompts]
+        # One box a picture at a time: at full size the logits of fifty would fill the memory. Who
+        # has fewer shows its last one again, which changes nothing in a union.
+        for turn in range(max(len(prompt.boxes) for prompt in prompts)):
+            boxes = [np.array(each.boxes[min(turn, len(each.boxes) - 1)]) for each in prompts]
+            proposed, quality, _ = predictor.predict_batch(
+                box_batch=boxes, multimask_output=self.multimask, return_logits=True
             )
-            finite(torch.from_numpy(logits))
-            mask |= logits[int(quality.argmax())] > self.mask_threshold
-        return mask
+            for mask, logits, good in zip(masks, proposed, quality, strict=True):
+                finite(torch.from_numpy(logits))
+                mask |= logits[int(good.argmax())] > self.mask_threshold
+        return masks
+
+    @contextmanager
+    def _precisely(self, predictor: Any) -> Iterator[None]:
+        """On the model's device, in the precision that was asked for."""
+        import torch
+
+        device, dtype = predictor.device, next(predictor.model.parameters()).dtype
+        half = dtype in (torch.bfloat16, torch.float16)
+        with at(str(device)), torch.autocast(device.type, dtype, enabled=half):
+            yield
 
     def _predictor(self, copy: int) -> Any:
         if copy not in self._copies:
-            device = self.placement.devices()[copy]
-            model = once(
-                ("sam2", self.checkpoint, self.file, self._description, device),
-                lambda: self._build(device),
-            )
+            device, which = self.placement.place(copy)
+            key = (self.checkpoint, self.file, self._description, self.placement.dtype)
+            model = once(("sam2", *key, device, which), lambda: self._build(device))
             from sam2.sam2_image_predictor import SAM2ImagePredictor
 
             self._copies[copy] = SAM2ImagePredictor(model, mask_threshold=self.mask_threshold)
@@ -162,7 +188,8 @@ class Sam2Package(Segmenter):
                 raise ValueError(f"{self.file} is no checkpoint of torch") from None
         if self.checkpoint.is_folder and _digest(weights) != self._identity["sha256"]:
             raise changed(str(weights))
-        return made
+        dtype = self.placement.torch_dtype()
+        return made if dtype == "auto" else made.to(dtype)
 
     @cached_property
     def _weights(self) -> Path:

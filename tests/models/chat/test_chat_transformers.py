@@ -14,6 +14,7 @@ import pytest
 from stages.models.chat.transformers_chat import TransformersChat
 from stages.models.chat.transformers_llm import TransformersLlm
 from stages.models.chat.transformers_vlm import TransformersVlm
+from stages.models.local.faults import OutOfMemory
 from stages.models.picture import Picture
 from stages.models.protocol import CallError, Completion, Conversation, Turn
 from stages.records.base import Status
@@ -341,7 +342,7 @@ def test_out_of_memory_says_what_to_lower(
 
     monkeypatch.setattr(model.copies()[0].model, "generate", generate)
     (reply,) = replies(model, asked("causal_lm")[:1])
-    assert reply[0] is UserError
+    assert reply[0] is OutOfMemory
     assert "Lower batch_size or max_pixels" in reply[1]
 
 

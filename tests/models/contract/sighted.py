@@ -22,7 +22,7 @@ CPU = {"device": "cpu"}
 
 def _package(tiny: Tiny, **values: Any) -> Sam2Package:
     folder = tiny("sam2_package")
-    return Sam2Package(folder, "tiny.pt", f"{folder}/tiny.yaml", **CPU, **values)
+    return Sam2Package(folder, "tiny.pt", f"{folder}/tiny.yaml", **{**CPU, **values})
 
 
 def _few(**call: Any) -> dict[str, Any]:
@@ -38,9 +38,11 @@ DETECTORS: dict[str, Make] = {
     "sam3": lambda tiny, **v: Sam3(tiny("sam3"), **{"threshold": 0.2, **CPU, **v}),
 }
 SEGMENTERS: dict[str, Make] = {
-    "sam2": lambda tiny, **v: Sam2(tiny("sam2"), **CPU, **v),
+    "sam2": lambda tiny, **v: Sam2(tiny("sam2"), **{**CPU, **v}),
     "sam2 package": _package,
-    "sam3 tracker": lambda tiny, **v: Sam2(tiny("sam3_tracker"), kind="sam3_tracker", **CPU, **v),
+    "sam3 tracker": lambda tiny, **v: Sam2(
+        tiny("sam3_tracker"), **{"kind": "sam3_tracker", **CPU, **v}
+    ),
     "sam3": lambda tiny, **v: Sam3(tiny("sam3"), **{"threshold": 0.1, "min_iou": 0.0, **CPU, **v}),
 }
 EDITORS: dict[str, Make] = {

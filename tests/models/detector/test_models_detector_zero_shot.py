@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from stages.models.detector.zero_shot import ZeroShot
+from stages.models.local.placement import Placement
 from stages.models.picture import Picture
 from stages.models.protocol import CallError, Detector
 from stages.records.base import Status
@@ -61,6 +62,7 @@ def test_pictures_of_one_size_go_through_together(
     pictures = [noise(61, 83, seed=n) for n in range(3)] + [noise(40, 40)]
     alone = [boxes(folder, f"red {word}", p) for p, word in zip(pictures, "abcd", strict=True)]
     detector = ZeroShot(folder, device="cpu", batch_size=3)
+    monkeypatch.setattr(Placement, "most", lambda *_: 3)  # as on a GPU
     model, _ = detector.eye.copy(0)
     seen: list[int] = []
     forward = model.forward

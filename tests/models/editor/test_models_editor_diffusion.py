@@ -158,7 +158,8 @@ def test_what_can_not_be_loaded_is_one_line(tiny: Tiny, values: Any, says: str) 
     ("values", "says"),
     [
         ({"offload": "disk"}, "offload"),
-        ({"dtype": "auto"}, "dtype"),
+        ({"dtype": "checkpoint"}, "dtype"),
+        ({"batch_size": 2}, "one picture at a time"),
         ({"call": {"prompt": "x"}}, "prompt"),
         ({"call": {"generator": 1}}, "generator"),
         ({"max_pixels": None, "min_pixels": 5}, "max_pixels"),

@@ -23,8 +23,10 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("dtype", "free", "state"),
     [
-        ("auto", 2_000_000, "ok"),
-        ("auto", 1_999_999, "wrong"),
+        ("checkpoint", 2_000_000, "ok"),
+        ("checkpoint", 1_999_999, "wrong"),
+        ("auto", 3_999_999, "wrong"),  # float32, since there is no GPU
+        ("auto", 4_000_000, "ok"),
         ("bfloat16", 2_000_000, "ok"),
         ("float32", 3_999_999, "wrong"),
         ("float32", 4_000_000, "ok"),
