@@ -3,11 +3,14 @@
 import io
 import struct
 import warnings
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+
+if TYPE_CHECKING:  # imported where it is used: most files are plain PNG
+    from PIL import Image
 
 MAX_PIXELS = 64_000_000
 """Default bound on width times height: 8000 x 8000."""
@@ -124,6 +127,8 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
 
 
 def _decode_any(data: bytes, max_pixels: int) -> NDArray[np.uint8]:
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
     try:
         with warnings.catch_warnings():
             # The bound here is max_pixels, checked below before anything is decoded.
@@ -142,7 +147,9 @@ def _decode_any(data: bytes, max_pixels: int) -> NDArray[np.uint8]:
         raise ImageError(f"the image is damaged or cut off: {error}") from None
 
 
-def _to_rgb(image: Image.Image) -> NDArray[np.uint8]:
+def _to_rgb(image: "Image.Image") -> NDArray[np.uint8]:
+    from PIL import Image
+
     if image.mode.startswith("I") or image.mode == "F":
         return _scale(np.asarray(image))
     if image.has_transparency_data or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):

@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from stages.records.attempt import Attempt
 from stages.reporting.pictures import Layer, fit, heat_layer, mask_layer
@@ -128,6 +127,8 @@ class Prints:
         return self._keep(buffer.tobytes(), ".jpg", pixels.shape)
 
     def _keep_layer(self, layer: Layer) -> ImageRef:
+        from PIL import Image
+
         image = Image.fromarray(layer.levels).convert("L")
         image.putpalette(layer.palette[:, :3].tobytes())
         out = io.BytesIO()

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.special import nctdtr, ndtri
 
 from stages.stats.estimates import Method, estimate
 from stages.stats.interval import FloatArray, IntArray, Interval, student_quantile
@@ -213,6 +211,8 @@ def power(n: int, gap: float, sd: float, *, alpha: float = 0.05) -> float:
     gap, sd : float
         True mean and standard deviation of the per-sample difference; sd above 0.
     """
+    from scipy.special import nctdtr
+
     critical = student_quantile(1 - alpha, n - 1)
     shift = abs(gap) / sd * np.sqrt(n)
     # The wrong tail is nothing far out, where scipy may answer NaN.
@@ -228,6 +228,8 @@ def samples_needed(
     ``sd`` is that of per-sample differences at hand (`Difference.sd`). To plan a study divide by
     the share of samples that survive attrition in both targets.
     """
+    from scipy.special import ndtri
+
     if sd is None:
         return SampleSize(None, "fewer than two common samples to learn the variance from", sd)
     if gap == 0:
@@ -252,6 +254,8 @@ def detectable_difference(
     sd: float, n: int, *, target_power: float = 0.8, alpha: float = 0.05
 ) -> float | None:
     """Smallest true difference that n common samples find with ``target_power``; None if n < 2."""
+    from scipy.optimize import brentq
+
     if n < 2 or sd <= 0:
         return None
     top = sd

@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri
 
 from stages.stats.interval import (
     FloatArray,
@@ -191,6 +190,8 @@ def _is_rare(rows: FloatArray, bounds: tuple[float, float]) -> bool:
 
 def _expanded(confidence: float, n_clusters: int) -> float:
     """Level at which the percentiles of so many clusters are as wide as Student's t asks."""
+    from scipy.special import ndtr
+
     wider = np.sqrt(n_clusters / (n_clusters - 1)) * student_quantile(confidence, n_clusters - 1)
     return float(1 - 2 * ndtr(-wider))
 
@@ -216,6 +217,8 @@ def _wilson_ends(
 
 def _bca_ends(rows: FloatArray, draws: FloatArray, confidence: float) -> tuple[float, float] | None:
     """Bias-corrected and accelerated ends; None where the correction does not exist."""
+    from scipy.special import ndtr, ndtri
+
     value = _ratio(rows.sum(axis=0, keepdims=True))[0]
     # Draws that are the value but for rounding are ties, and count half.
     share = ((draws < value - ALIKE).mean() + (draws <= value + ALIKE).mean()) / 2

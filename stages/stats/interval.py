@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -44,11 +43,15 @@ def normal_quantile(confidence: float) -> float:
     """Two-sided standard normal quantile, 1.96 for 0.95; ValueError outside (0, 1)."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
+    from scipy.special import ndtri
+
     return float(-ndtri((1 - confidence) / 2))
 
 
 def student_quantile(confidence: float, freedom: int) -> float:
     """The same of Student's t with so many degrees of freedom."""
+    from scipy.special import stdtrit  # takes longer to import than a stage to start
+
     return float(-stdtrit(freedom, (1 - confidence) / 2))
 
 

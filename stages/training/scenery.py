@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from stages.models.demo import cells, paint, scenery, shapes
 from stages.models.demo.cells import CELL, COLUMNS, ROWS, Thing
@@ -112,6 +111,8 @@ class Studio:
 
 def shrink(image: Floats) -> Floats:
     """``(H, W, C)`` or ``(H, W)`` at a fifth of its size, bicubic as image processors do it."""
+    from PIL import Image
+
     if image.ndim == 3:
         return np.stack([shrink(image[..., c]) for c in range(image.shape[2])], axis=2)
     height, width = image.shape

@@ -120,8 +120,7 @@ def cut_out(look: Look, width: int, height: int) -> Cutout:
             _draw(cover, layer, points, h, (255,))
     grown = cv2.dilate(cover, _disc(outline))
     ink = _ink(look)
-    colour = np.where(cover[..., None] > 0, body, np.uint8(0)).astype(np.float32)
-    colour = colour * _light(cover, lit, glowing=look.kind == "traffic light")[..., None]
+    colour = body * _light(cover, lit, glowing=look.kind == "traffic light")[..., None]
     colour[cover == 0] = ink
     alpha = grown.astype(np.float32)[..., None] / 255
     size = (width, height)

@@ -5,6 +5,7 @@ the silhouettes that `paint` draws, mirrored ones included; the part around it t
 saturated colour (wheels, housing, legs) must fit too. Nothing but pixels goes in.
 """
 
+import threading
 from functools import cache
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ _WORKING = (320, 240)
 _GRID = 32
 _MIN_SIDE = 9
 _CANDIDATES = 4
+_DRAWING = threading.Lock()
 _HUES = {
     name: float(np.degrees(np.arctan2(np.sqrt(3) * (g - b), 2 * r - g - b)))
     for name, (r, g, b) in shapes.PALETTE.items()
@@ -245,9 +247,14 @@ def _thing(template: _Template, colour: str, frame: _Frame, size: tuple[int, int
     return Thing(look.kind, colour, look.pattern, look.facing, (x0, y0, x1, y1), mask)
 
 
-@cache
 def _templates() -> tuple[_Template, ...]:
     """Every silhouette that a thing can show."""
+    with _DRAWING:  # pictures are looked at in threads, which would all draw them at once
+        return _drawn_templates()
+
+
+@cache
+def _drawn_templates() -> tuple[_Template, ...]:
     looks = []
     for kind in shapes.KINDS:
         colours = shapes.LIGHTS if kind == "traffic light" else ("red",)

@@ -1,6 +1,8 @@
 """The recogniser against scenes whose contents are known, and against pictures without any."""
 
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import cv2
@@ -142,3 +144,19 @@ def test_seeing_leaves_the_picture_alone():
     before = pixels.copy()
     sight.see(pixels)
     assert np.array_equal(pixels, before)
+
+
+def test_silhouettes_are_drawn_once_however_many_threads_look(monkeypatch):
+    drawn, draw = Counter(), sight._template
+
+    def counted(look):
+        drawn[look] += 1
+        time.sleep(0.001)  # lets the others in, if they may
+        return draw(look)
+
+    monkeypatch.setattr(sight, "_template", counted)
+    sight._drawn_templates.cache_clear()
+    with ThreadPoolExecutor(4) as pool:
+        seen = list(pool.map(lambda _: sight._templates(), range(4)))
+    assert set(drawn.values()) == {1}
+    assert all(templates is seen[0] for templates in seen)
