@@ -5,7 +5,6 @@ reason why there is none. Nothing of extraction, editing or judging is known her
 these runs it again.
 """
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,26 @@ from stages.models.picture import Picture
 from stages.records import jsonl
 from stages.records.answer import Answer
 from stages.records.sample import Sample
-from stages.workflow import cast, cells, sections, tally
+from stages.workflow import cast, cells, executor, sections, tally
 from stages.workflow import params as parameters
+from stages.workflow.executor import Crew
 from stages.workflow.folders import Folders
-from stages.workflow.mapping import for_each
 from stages.workflow.runner import main
+
+
+def asking(
+    root: Path, params: Mapping[str, Any], *, target: str, seed: str
+) -> Crew[Sample, Answer]:
+    """Who asks about one sample."""
+    folders = Folders(root)
+    cell = cells.cell(target=target, seed=seed)
+    interviewer = cast.interviewer(root, params, target, cell.seed)
+
+    async def ask(sample: Sample) -> Answer:
+        picture = Picture.load(folders.prepare / "images", sample.image)
+        return await interviewer.ask(sample, picture, position=0)
+
+    return Crew(ask, 2 * interviewer.target.concurrency, interviewer.calls)
 
 
 def run(root: Path, params: Mapping[str, Any], *, target: str, seed: str) -> None:
@@ -27,19 +41,11 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, seed: str) -> Non
     cell = cells.cell(target=target, seed=seed)
     samples = jsonl.read(folders.prepare / "samples.jsonl", Sample)
     limits = parameters.section(params, "limits", sections.Limits)
-    interviewer = cast.interviewer(root, params, target, cell.seed)
-
-    async def ask(sample: Sample) -> Answer:
-        picture = Picture.load(folders.prepare / "images", sample.image)
-        return await interviewer.ask(sample, picture, position=0)
-
     where = f"baseline {target}-{seed}"
-    answers = asyncio.run(
-        for_each(samples, ask, at_once=2 * interviewer.target.concurrency, label=where)
-    )
-    outcome = tally.check(where, (a.status for a in answers), limits.max_failed_share)
-    jsonl.write(folders.baseline(cell) / "answers.jsonl", answers)
-    print(f"{where}: {outcome}; {interviewer.calls.summary()}")
+    done = executor.over(samples, asking, root, params, label=where, target=target, seed=seed)
+    outcome = tally.check(where, (a.status for a in done.rows), limits.max_failed_share)
+    jsonl.write(folders.baseline(cell) / "answers.jsonl", done.rows)
+    print(f"{where}: {outcome}; {done.summary}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Reads the baseline's answers. Writes `concepts.jsonl`: a row holds at most k con
 explanation, most important first, or the reason why there is none.
 """
 
-import asyncio
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -17,22 +16,22 @@ from stages.records.answer import Answer
 from stages.records.base import Status
 from stages.records.concept import ConceptList
 from stages.records.sample import Sample
-from stages.workflow import cast, cells, prompts, sections, tally
+from stages.workflow import cast, cells, executor, prompts, sections, tally
 from stages.workflow import params as parameters
+from stages.workflow.executor import Crew
 from stages.workflow.folders import Folders
-from stages.workflow.mapping import for_each
 from stages.workflow.runner import main
 
 
-def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, seed: str) -> None:
-    """Read the concepts of every explanation of one target."""
+def reading(
+    root: Path, params: Mapping[str, Any], *, target: str, extractor: str, seed: str
+) -> Crew[Answer, ConceptList]:
+    """Who reads the concepts of one explanation."""
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, seed=seed)
     k = parameters.section(params, "chain", sections.Chain).k
-    limits = parameters.section(params, "limits", sections.Limits)
     max_tokens = parameters.section(params, "generation", sections.Generation).max_tokens
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
-    answers = jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)
     prompt = prompts.load(root, params, "concepts")
     clerk = cast.clerk(root, params, "extractor", extractor, cell.seed)
 
@@ -65,11 +64,21 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
             calls=(found.note,),
         )
 
+    return Crew(extract, 2 * clerk.model.concurrency, clerk.calls)
+
+
+def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, seed: str) -> None:
+    """Read the concepts of every explanation of one target."""
+    folders = Folders(root)
+    cell = cells.cell(target=target, extractor=extractor, seed=seed)
+    limits = parameters.section(params, "limits", sections.Limits)
+    answers = jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)
+    axes = {"target": target, "extractor": extractor, "seed": seed}
     where = f"concepts {target}-{extractor}-{seed}"
-    rows = asyncio.run(for_each(answers, extract, at_once=2 * clerk.model.concurrency, label=where))
-    outcome = tally.check(where, (row.status for row in rows), limits.max_failed_share)
-    jsonl.write(folders.concepts(cell) / "concepts.jsonl", rows)
-    print(f"{where}: {outcome}; {clerk.calls.summary()}")
+    done = executor.over(answers, reading, root, params, label=where, **axes)
+    outcome = tally.check(where, (row.status for row in done.rows), limits.max_failed_share)
+    jsonl.write(folders.concepts(cell) / "concepts.jsonl", done.rows)
+    print(f"{where}: {outcome}; {done.summary}")
 
 
 def _none(answer: Answer, status: Status, reason: str) -> ConceptList:

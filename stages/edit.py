@@ -6,7 +6,6 @@ maps are PNG files named by their SHA-256. Generation and verification are one s
 verdict decides what the next edit starts from: propose, ground, measure, accept or try once more.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +21,10 @@ from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.records.instruction import Instruction, InstructionChain
 from stages.records.sample import Sample
-from stages.workflow import adapters, cast, cells, prompts, sections, tally
+from stages.workflow import adapters, cast, cells, executor, prompts, sections, tally
 from stages.workflow import params as parameters
+from stages.workflow.executor import Crew
 from stages.workflow.folders import Folders
-from stages.workflow.mapping import for_each
 from stages.workflow.runner import main
 
 
@@ -133,15 +132,13 @@ def _is_final(status: Status) -> bool:
     return status is Status.TARGET_NOT_FOUND
 
 
-def run(
+def editing(
     root: Path, params: Mapping[str, Any], *, target: str, extractor: str, editor: str, seed: str
-) -> None:
-    """Make and verify every counterfactual of one target."""
+) -> Crew[InstructionChain, list[Attempt]]:
+    """Who makes and verifies the counterfactuals of one sample."""
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, editor=editor, seed=seed)
-    limits = parameters.section(params, "limits", sections.Limits)
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
-    chains = jsonl.read(folders.instructions(cell) / "instructions.jsonl", InstructionChain)
     acceptance = cast.acceptance(root, params, cell.seed)
     studio = Studio(
         adapters.build(params, f"editors.{editor}", Editor),
@@ -157,15 +154,27 @@ def run(
         image = samples[chain.sample_id].image
         return await studio.run_chain(chain, Picture.load(folders.prepare / "images", image))
 
+    return Crew(make, 2 * studio.editor.concurrency, acceptance.calls)
+
+
+def run(
+    root: Path, params: Mapping[str, Any], *, target: str, extractor: str, editor: str, seed: str
+) -> None:
+    """Make and verify every counterfactual of one target."""
+    folders = Folders(root)
+    cell = cells.cell(target=target, extractor=extractor, editor=editor, seed=seed)
+    limits = parameters.section(params, "limits", sections.Limits)
+    chains = jsonl.read(folders.instructions(cell) / "instructions.jsonl", InstructionChain)
+    axes = {"target": target, "extractor": extractor, "editor": editor, "seed": seed}
     where = f"edit {target}-{extractor}-{editor}-{seed}"
-    made = asyncio.run(for_each(chains, make, at_once=2 * studio.editor.concurrency, label=where))
-    attempts = [row for rows in made for row in rows]
+    done = executor.over(chains, editing, root, params, label=where, **axes)
+    attempts = [row for rows in done.rows for row in rows]
     outcome = tally.check(where, (row.status for row in attempts), limits.max_failed_share)
     looks = [row.inspection.status for row in attempts if row.inspection]
     looked = tally.check(f"{where} (verifier)", looks, limits.max_failed_share)
     jsonl.write(folders.edit(cell) / "attempts.jsonl", attempts)
     outcome += f"; verifier {looked}" if looks else ""
-    print(f"{where}: {outcome}; {acceptance.calls.summary()}")
+    print(f"{where}: {outcome}; {done.summary}")
 
 
 if __name__ == "__main__":

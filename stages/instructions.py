@@ -5,7 +5,6 @@ all made in one call, each also read back as verification will understand it (ed
 object, section 5, step 1).
 """
 
-import asyncio
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -20,22 +19,22 @@ from stages.records.concept import ConceptList
 from stages.records.instruction import Instruction, InstructionChain
 from stages.records.sample import Sample
 from stages.records.usage import CallNote
-from stages.workflow import cast, cells, prompts, sections, tally
+from stages.workflow import cast, cells, executor, prompts, sections, tally
 from stages.workflow import params as parameters
+from stages.workflow.executor import Crew
 from stages.workflow.folders import Folders
-from stages.workflow.mapping import for_each
 from stages.workflow.runner import main
 
 
-def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, seed: str) -> None:
-    """Write the edit instructions for every sample of one target."""
+def writing(
+    root: Path, params: Mapping[str, Any], *, target: str, extractor: str, seed: str
+) -> Crew[ConceptList, InstructionChain]:
+    """Who writes the edit instructions for one sample."""
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, seed=seed)
-    limits = parameters.section(params, "limits", sections.Limits)
     max_tokens = parameters.section(params, "generation", sections.Generation).max_tokens
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
     answers = {a.sample_id: a for a in jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)}
-    lists = jsonl.read(folders.concepts(cell) / "concepts.jsonl", ConceptList)
     ask_all, parse, edit = (
         prompts.load(root, params, name) for name in ("instructions", "parse_edit", "edit")
     )
@@ -92,13 +91,21 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
             sample_id=found.sample_id, status=Status.OK, steps=steps, calls=tuple(notes)
         )
 
+    return Crew(instruct, 2 * clerk.model.concurrency, clerk.calls)
+
+
+def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, seed: str) -> None:
+    """Write the edit instructions for every sample of one target."""
+    folders = Folders(root)
+    cell = cells.cell(target=target, extractor=extractor, seed=seed)
+    limits = parameters.section(params, "limits", sections.Limits)
+    lists = jsonl.read(folders.concepts(cell) / "concepts.jsonl", ConceptList)
+    axes = {"target": target, "extractor": extractor, "seed": seed}
     where = f"instructions {target}-{extractor}-{seed}"
-    chains = asyncio.run(
-        for_each(lists, instruct, at_once=2 * clerk.model.concurrency, label=where)
-    )
-    outcome = tally.check(where, (chain.status for chain in chains), limits.max_failed_share)
-    jsonl.write(folders.instructions(cell) / "instructions.jsonl", chains)
-    print(f"{where}: {outcome}; {clerk.calls.summary()}")
+    done = executor.over(lists, writing, root, params, label=where, **axes)
+    outcome = tally.check(where, (chain.status for chain in done.rows), limits.max_failed_share)
+    jsonl.write(folders.instructions(cell) / "instructions.jsonl", done.rows)
+    print(f"{where}: {outcome}; {done.summary}")
 
 
 def _none(

@@ -6,7 +6,6 @@ on the rubric. The judge reads text alone, unless it is to see the original and 
 well. A reply that can't be read scores nothing; the row says why.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -24,10 +23,10 @@ from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
-from stages.workflow import cast, cells, prompts, sections, tally
+from stages.workflow import cast, cells, executor, prompts, sections, tally
 from stages.workflow import params as parameters
+from stages.workflow.executor import Crew
 from stages.workflow.folders import Folders
-from stages.workflow.mapping import for_each
 from stages.workflow.runner import main
 
 
@@ -159,7 +158,7 @@ def cases(
     ]
 
 
-def run(
+def judging(
     root: Path,
     params: Mapping[str, Any],
     *,
@@ -168,23 +167,11 @@ def run(
     editor: str,
     judge: str,
     seed: str,
-) -> None:
-    """Judge every answer of one target to an edited image."""
+) -> Crew[tuple[Case, int], Judgement]:
+    """Who judges one case, in one replicate."""
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, editor=editor, judge=judge, seed=seed)
-    limits = parameters.section(params, "limits", sections.Limits)
-    settings = parameters.section(params, "judge", sections.JudgeSettings)
-    docket = [
-        (case, replicate)
-        for case in cases(
-            jsonl.read(folders.prepare / "samples.jsonl", Sample),
-            jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer),
-            jsonl.read(folders.edit(cell) / "attempts.jsonl", Attempt),
-            jsonl.read(folders.requery(cell) / "answers.jsonl", Answer),
-        )
-        for replicate in range(settings.replicates)
-    ]
-    seeing = settings.sees_images
+    seeing = parameters.section(params, "judge", sections.JudgeSettings).sees_images
     clerk = cast.clerk(root, params, "judge", judge, cell.seed)
     bench = Bench(
         clerk,
@@ -201,14 +188,43 @@ def run(
         case, replicate = entry
         return await bench.judge(case, replicate, pictures(case) if seeing else ())
 
+    return Crew(rule, 2 * clerk.model.concurrency, clerk.calls)
+
+
+def run(
+    root: Path,
+    params: Mapping[str, Any],
+    *,
+    target: str,
+    extractor: str,
+    editor: str,
+    judge: str,
+    seed: str,
+) -> None:
+    """Judge every answer of one target to an edited image."""
+    folders = Folders(root)
+    axes = {"target": target, "extractor": extractor, "editor": editor, "judge": judge}
+    cell = cells.cell(**axes, seed=seed)
+    limits = parameters.section(params, "limits", sections.Limits)
+    settings = parameters.section(params, "judge", sections.JudgeSettings)
+    docket = [
+        (case, replicate)
+        for case in cases(
+            jsonl.read(folders.prepare / "samples.jsonl", Sample),
+            jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer),
+            jsonl.read(folders.edit(cell) / "attempts.jsonl", Attempt),
+            jsonl.read(folders.requery(cell) / "answers.jsonl", Answer),
+        )
+        for replicate in range(settings.replicates)
+    ]
     where = f"judge {target}-{extractor}-{editor}-{judge}-{seed}"
-    rows = asyncio.run(for_each(docket, rule, at_once=2 * clerk.model.concurrency, label=where))
-    outcome = tally.check(where, (row.status for row in rows), limits.max_failed_share)
+    done = executor.over(docket, judging, root, params, label=where, **axes, seed=seed)
+    outcome = tally.check(where, (row.status for row in done.rows), limits.max_failed_share)
     graded = tally.check(
-        f"{where} (graded)", (row.graded_status for row in rows), limits.max_failed_share
+        f"{where} (graded)", (row.graded_status for row in done.rows), limits.max_failed_share
     )
-    jsonl.write(folders.judge(cell) / "judgements.jsonl", rows)
-    print(f"{where}: {outcome}; graded {graded}; {clerk.calls.summary()}")
+    jsonl.write(folders.judge(cell) / "judgements.jsonl", done.rows)
+    print(f"{where}: {outcome}; graded {graded}; {done.summary}")
 
 
 if __name__ == "__main__":

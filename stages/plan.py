@@ -18,7 +18,7 @@ from stages.benchmarks.protocol import Benchmark
 from stages.models.protocol import Adapter, Chat, Detector, Editor, Segmenter
 from stages.records.errors import UserError
 from stages.records.score import PANELS, Cell
-from stages.workflow import adapters, cast, cells, preflight, prompts, sections
+from stages.workflow import adapters, cast, cells, executor, preflight, prompts, sections
 from stages.workflow import params as parameters
 from stages.workflow.folders import Folders
 from stages.workflow.runner import main
@@ -63,6 +63,7 @@ def check_settings(params: Mapping[str, Any]) -> None:
             f"is {params['verify']['with_verifier']!r}, and the study has no verifier",
             "Choose one, `-S verifier=…` (conf/verifier/), or leave it at report_only.",
         )
+    executor.settings(params)
     cast.budget(params)  # of the parameters or of the environment: an amount
     parameters.value(params, "study", str)
     if taken := set(params["judge_names"]) & set(PANELS.values()):

@@ -4,7 +4,6 @@ Reads the attempts. Writes `answers.jsonl`: a row is the target's answer and exp
 image after one accepted edit, in a new conversation that knows nothing of the edit.
 """
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,22 +14,20 @@ from stages.records.answer import Answer
 from stages.records.attempt import Attempt
 from stages.records.base import Status
 from stages.records.sample import Sample
-from stages.workflow import cast, cells, sections, tally
+from stages.workflow import cast, cells, executor, sections, tally
 from stages.workflow import params as parameters
+from stages.workflow.executor import Crew
 from stages.workflow.folders import Folders
-from stages.workflow.mapping import for_each
 from stages.workflow.runner import main
 
 
-def run(
+def asking(
     root: Path, params: Mapping[str, Any], *, target: str, extractor: str, editor: str, seed: str
-) -> None:
-    """Ask one target about every counterfactual made for it."""
+) -> Crew[Attempt, Answer]:
+    """Who asks about one accepted edit."""
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, editor=editor, seed=seed)
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
-    attempts = jsonl.read(folders.edit(cell) / "attempts.jsonl", Attempt)
-    limits = parameters.section(params, "limits", sections.Limits)
     interviewer = cast.interviewer(root, params, target, cell.seed)
 
     async def ask(accepted: Attempt) -> Answer:
@@ -39,14 +36,24 @@ def run(
             samples[accepted.sample_id], picture, position=accepted.position
         )
 
+    return Crew(ask, 2 * interviewer.target.concurrency, interviewer.calls)
+
+
+def run(
+    root: Path, params: Mapping[str, Any], *, target: str, extractor: str, editor: str, seed: str
+) -> None:
+    """Ask one target about every counterfactual made for it."""
+    folders = Folders(root)
+    cell = cells.cell(target=target, extractor=extractor, editor=editor, seed=seed)
+    attempts = jsonl.read(folders.edit(cell) / "attempts.jsonl", Attempt)
+    limits = parameters.section(params, "limits", sections.Limits)
+    axes = {"target": target, "extractor": extractor, "editor": editor, "seed": seed}
     where = f"requery {target}-{extractor}-{editor}-{seed}"
     accepted = [attempt for attempt in attempts if attempt.status is Status.OK]
-    answers = asyncio.run(
-        for_each(accepted, ask, at_once=2 * interviewer.target.concurrency, label=where)
-    )
-    outcome = tally.check(where, (a.status for a in answers), limits.max_failed_share)
-    jsonl.write(folders.requery(cell) / "answers.jsonl", answers)
-    print(f"{where}: {outcome}; {interviewer.calls.summary()}")
+    done = executor.over(accepted, asking, root, params, label=where, **axes)
+    outcome = tally.check(where, (a.status for a in done.rows), limits.max_failed_share)
+    jsonl.write(folders.requery(cell) / "answers.jsonl", done.rows)
+    print(f"{where}: {outcome}; {done.summary}")
 
 
 if __name__ == "__main__":

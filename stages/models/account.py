@@ -32,6 +32,11 @@ _ROUNDING = 1e-9
 _STAGE: ContextVar[str] = ContextVar("stage", default="")
 
 
+def on_whose_behalf() -> str:
+    """The stage that this is done for; empty outside of one."""
+    return _STAGE.get()
+
+
 @contextmanager
 def on_behalf_of(stage: str) -> Iterator[None]:
     """Put a stage's name on all lines that are written within."""
@@ -156,15 +161,7 @@ class Account:
 
     def summary(self) -> list[str]:
         """What this account's calls cost, in a few words; empty where none was charged."""
-        made = self.made
-        if not (made.usd or made.unknown):
-            return []
-        said = f"cost ${made.usd:.4f}"
-        if made.estimated_usd:
-            said += f", ${made.estimated_usd:.4f} of it estimated"
-        if made.unknown:
-            said += f", {made.unknown} calls of unknown cost"
-        return [said]
+        return self.made.said()
 
     def _try(
         self, role: str, billing: Billing, key: str, most: Usage, resumes: bool

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from stages.imaging import codec
 from stages.models import charges
 from stages.models.account import Account
+from stages.models.counts import Counts
+from stages.models.ledger import Spent
 from stages.models.picture import Picture
 from stages.models.prompt import Prompt
 from stages.models.protocol import (
@@ -308,16 +310,18 @@ class Calls:
 
     def summary(self) -> str:
         """One line: calls made, answered from the store, failed, and what they cost."""
-        parts = [
-            f"{label} {sum(counts.values())}"
-            + (f" ({', '.join(f'{r} {n}' for r, n in sorted(counts.items()))})" if counts else "")
-            for label, counts in (
-                ("calls made", self.made),
-                ("answered from the store", self.answered),
-                ("failed", self.failed),
-            )
-        ]
-        return "; ".join([*parts, *self.account.summary()])
+        return self.counts().summary()
+
+    def counts(self) -> Counts:
+        """What the calls came to so far."""
+        return Counts(self.made, self.answered, self.failed, self.account.made)
+
+    def take_counts(self) -> Counts:
+        """What they came to since they were last taken, for a process that adds up others'."""
+        taken = self.counts()
+        self.made, self.answered, self.failed = Counter(), Counter(), Counter()
+        self.account.made = Spent()
+        return taken
 
 
 def _stored(reply: dict[str, Any], usage: Usage, **blobs: bytes) -> Stored:

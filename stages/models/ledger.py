@@ -84,6 +84,17 @@ class Spent:
         """What counts against a budget: spent, and put aside."""
         return self.usd + self.open_usd + self.held_usd
 
+    def said(self) -> list[str]:
+        """The cost in a few words; empty where nothing was charged."""
+        if not (self.usd or self.unknown):
+            return []
+        said = f"cost ${self.usd:.4f}"
+        if self.estimated_usd:
+            said += f", ${self.estimated_usd:.4f} of it estimated"
+        if self.unknown:
+            said += f", {self.unknown} calls of unknown cost"
+        return [said]
+
 
 class Ledger:
     """A ledger file and what has been read of it.

@@ -113,6 +113,12 @@ class Adapter(ABC):
         """The price that the provider names at this moment; None where it names none."""
         return None
 
+    def share(self, processes: int) -> None:  # noqa: B027 - weights here are each process's own
+        """Take a share of the calls that may be under way at once, of that many processes.
+
+        Only what is elsewhere is shared: weights here are each process's own.
+        """
+
     @abstractmethod
     def identity(self) -> Mapping[str, Any]:
         """What names this model and shapes its replies, as JSON: provider, base URL, id, options.

@@ -3,9 +3,12 @@
 import difflib
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from stages.models.protocol import Adapter
 from stages.records.errors import UserError
 
 A = TypeVar("A")
@@ -20,6 +23,17 @@ _EXTRAS = {
     "moondream": "moondream",
     "kestrel": "moondream",
 }
+_PROCESSES: ContextVar[int] = ContextVar("processes", default=1)
+
+
+@contextmanager
+def shared_by(processes: int) -> Iterator[None]:
+    """Models made within are one process's of so many that do the same work."""
+    token = _PROCESSES.set(processes)
+    try:
+        yield
+    finally:
+        _PROCESSES.reset(token)
 
 
 def build(params: Mapping[str, Any], key: str, kind: type[A]) -> A:
@@ -42,6 +56,8 @@ def build(params: Mapping[str, Any], key: str, kind: type[A]) -> A:
         raise UserError(
             f"params.yaml: {key}", str(error), f"See `{config['_target_']}` for its values."
         ) from None
+    if isinstance(made, Adapter):
+        made.share(_PROCESSES.get())
     return made
 
 

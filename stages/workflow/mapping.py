@@ -9,6 +9,32 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+class Progress:
+    """A line that says how far the work is, where somebody sees it.
+
+    Parameters
+    ----------
+    label : str
+        What the line begins with.
+    total : int
+        Items in all.
+    """
+
+    def __init__(self, label: str, total: int) -> None:
+        self._label, self._total = label, total
+        self._seen = sys.stderr.isatty()
+
+    def show(self, done: int) -> None:
+        """Say that so many items are done."""
+        if self._seen:
+            print(f"\r{self._label}: {done}/{self._total}", end="", file=sys.stderr)
+
+    def clear(self) -> None:
+        """Leave the terminal as it was."""
+        if self._seen and self._total:
+            print("\r\033[K", end="", file=sys.stderr)
+
+
 async def for_each(
     items: Sequence[T], work: Callable[[T], Awaitable[R]], *, at_once: int, label: str
 ) -> list[R]:
@@ -20,7 +46,7 @@ async def for_each(
     results: dict[int, R] = {}
     faults: list[Exception] = []
     waiting = iter(enumerate(items))
-    show = sys.stderr.isatty()
+    progress = Progress(label, len(items))
 
     async def worker() -> None:
         for index, item in waiting:
@@ -30,12 +56,10 @@ async def for_each(
                 results[index] = await work(item)
             except Exception as error:
                 faults.append(error)
-            if show:
-                print(f"\r{label}: {len(results)}/{len(items)}", end="", file=sys.stderr)
+            progress.show(len(results))
 
     await asyncio.gather(*(worker() for _ in range(min(at_once, len(items)))))
-    if show and items:
-        print("\r\033[K", end="", file=sys.stderr)
+    progress.clear()
     if faults:
         raise faults[0]
     return [results[index] for index in range(len(items))]

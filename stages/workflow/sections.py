@@ -97,6 +97,35 @@ class Limits(Section):
     """Calls that may be charged; None: no bound."""
 
 
+class Local(Section):
+    """Work in the stage's own process."""
+
+    name: Literal["local"] = "local"
+    """Which executor this is."""
+
+
+class Ray(Section):
+    """Work in processes of Ray, on one machine or on many."""
+
+    name: Literal["ray"]
+    """Which executor this is."""
+    address: str | None
+    """``auto`` or ``HOST:PORT`` of a cluster that runs; None: one of this machine's own."""
+    workers: Annotated[int, Field(ge=1, le=10_000)]
+    """Processes, each with its own models."""
+    cpus: Annotated[float, Field(gt=0)]
+    """CPUs that Ray sets aside for a worker."""
+    gpus: Annotated[float, Field(ge=0)]
+    """GPUs of a worker, which sees no others; 0: it sees all that there are."""
+    deaths: Annotated[int, Field(ge=1, le=100)]
+    """How often one item's worker may die, and how many may die in a row without an item between,
+    before the stage gives up."""
+    start_s: Annotated[float, Field(gt=0)]
+    """Seconds until the first worker has a place on the cluster."""
+    object_store_mb: Annotated[int, Field(ge=76)]
+    """MB of shared memory of a cluster of its own."""
+
+
 class Report(Section):
     """How much the report shows, and how."""
 

@@ -17,6 +17,10 @@ class Remote(Adapter):
         """The endpoint's."""
         return self.endpoint.billing
 
+    def share(self, processes: int) -> None:
+        """A share of the provider's calls, at least one; before the first call."""
+        self.concurrency = self.endpoint.concurrency = max(1, self.concurrency // processes)
+
     async def preflight(self, role: str) -> Sequence[Finding]:
         """Whether the server is there; adapters whose API can tell more ask for more."""
         return await reached(self.endpoint)

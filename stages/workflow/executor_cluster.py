@@ -1,0 +1,163 @@
+"""A cluster of Ray for as long as a stage runs: one that is there, or one of this machine's own.
+
+One of its own is private: it listens on 127.0.0.1 alone, under a token that no file holds, in a
+folder that only this user reads and that goes with it. Nothing of it outlives the stage, however
+that ends. No dashboard, no usage statistics.
+"""
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from stages.records.errors import UserError
+from stages.workflow.sections import Ray
+
+_SOCKET = 107
+"""Bytes that the path of a socket may have."""
+_BELOW = 70
+"""Bytes of it that Ray adds to its folder: ``/session_…/sockets/plasma_store``."""
+_PRIVATE = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Off, Ray takes 127.0.0.1 for this machine's address, and everything listens there.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "token",
+}
+
+
+@contextlib.contextmanager
+def connected(settings: Ray, workers: int) -> Iterator[Any]:
+    """The module ``ray``, connected; a cluster that the process has already is used and left."""
+    own = settings.address is None
+    if own and not _already():
+        with _own(settings, workers) as ray:
+            yield ray
+        return
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray = _imported()
+    if ray.is_initialized():
+        yield ray
+        return
+    try:
+        ray.init(address=settings.address, log_to_driver=False, configure_logging=False)
+    except Exception as error:
+        said = " ".join(str(error).split())[:200]
+        raise UserError(
+            "params.yaml: executor.address",
+            f"no cluster at {settings.address!r} ({said})",
+            "`ray start --head` begins one; the stage runs on one of its machines.",
+        ) from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _already() -> bool:
+    return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
+
+
+def _imported() -> Any:
+    import ray
+
+    quiet = logging.getLogger("ray")  # what matters of it comes as exceptions
+    quiet.addHandler(logging.NullHandler())
+    quiet.propagate = False
+    return ray
+
+
+@contextlib.contextmanager
+def _own(settings: Ray, workers: int) -> Iterator[Any]:
+    folder = Path(tempfile.mkdtemp(prefix="edct-ray-", dir=_short()))
+    others = {child.pid for child in psutil.Process().children(recursive=True)}
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupted(*arguments: Any) -> None:
+        _kill(others)
+        shutil.rmtree(folder, ignore_errors=True)
+        if callable(before):
+            before(*arguments)
+
+    in_main = _handles(interrupted)
+    os.environ.update(_PRIVATE)
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    _find_our_code()
+    try:
+        ray = _imported()
+        try:
+            ray.init(
+                address="local",  # whatever RAY_ADDRESS says
+                num_cpus=max(1, round(workers * settings.cpus + 0.499)),
+                object_store_memory=settings.object_store_mb * 1_000_000,
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+                _temp_dir=str(folder),
+            )
+        except Exception as error:
+            said = " ".join(str(error).split())[:200]
+            raise UserError(
+                "params.yaml: executor",
+                f"Ray does not start ({said})",
+                "Run it again, or take `executor=local`.",
+            ) from None
+        _check_gpus(ray, settings, workers)
+        yield ray
+    finally:
+        if "ray" in sys.modules:
+            sys.modules["ray"].shutdown()
+        _kill(others)
+        shutil.rmtree(folder, ignore_errors=True)
+        if in_main:
+            signal.signal(signal.SIGINT, before)
+
+
+def _short() -> str | None:
+    """A folder for temporary files whose path leaves room for the sockets' names."""
+    usual = tempfile.gettempdir()
+    fits = len(os.fsencode(usual)) + len("/edct-ray-12345678") + _BELOW <= _SOCKET
+    return None if fits else "/tmp"
+
+
+def _handles(handler: Any) -> bool:
+    try:
+        signal.signal(signal.SIGINT, handler)
+    except ValueError:  # not the main thread, which signals go to
+        return False
+    return True
+
+
+def _find_our_code() -> None:
+    """Workers import `stages` from where this process has it."""
+    home = str(Path(__file__).parents[2])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if home not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, paths)])
+
+
+def _check_gpus(ray: Any, settings: Ray, workers: int) -> None:
+    there = ray.cluster_resources().get("GPU", 0)
+    if workers * settings.gpus > there:
+        raise UserError(
+            "params.yaml: executor.gpus",
+            f"{workers} workers with {settings.gpus:g} each, and this machine has {there:g}",
+            "Lower `executor.workers` or `executor.gpus`.",
+        )
+
+
+def _kill(others: set[int]) -> None:
+    """End all processes that this one has begun since, and those that they have begun."""
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process().children(recursive=True):
+            if child.pid not in others:
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
