@@ -6,6 +6,7 @@
 import importlib.util
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,16 @@ from tests.models.local.checkpoints import (  # noqa: F401 - fixtures, for whoev
     tiny_qwen3_vl,
 )
 from tests.models.local.tiny import tiny  # noqa: F401
+from tests.workflow.crews import KEY, SECRET, ray_settings
 
 EVERYTHING = os.environ.get("EDCT_TESTS") == "all"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # A test marked so needs these packages; further ones are named by the mark: `local("diffusers")`.
-PACKAGES = {"local": ("torch", "torchvision", "transformers"), "browser": ("playwright",)}
+PACKAGES = {
+    "local": ("torch", "torchvision", "transformers"),
+    "browser": ("playwright",),
+    "ray": ("ray",),
+}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -40,6 +46,20 @@ def chromium_path() -> Path:
         _missing("no Chromium on this machine")
     assert found is not None
     return Path(found)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Path]:
+    """A cluster of this process's own, with room for two workers; its folder of logs and sockets.
+
+    Whatever runs with `executor=ray` meanwhile uses it.
+    """
+    from stages.workflow.executor_cluster import connected
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(KEY, SECRET)
+        with connected(ray_settings(), 2) as ray:
+            yield Path(ray._private.worker.global_worker.node.get_session_dir_path())
 
 
 def _missing(what: str) -> None:

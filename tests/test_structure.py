@@ -126,3 +126,23 @@ def test_a_budget_makes_no_stage_run_again(stage: str) -> None:
     read = DVC["stages"][stage].get("params", [])
     assert not [key for key in read if key == "limits" or str(key).startswith("limits.budget")]
     assert "conf/prices.yaml" not in DVC["stages"][stage]["deps"]
+
+
+@pytest.mark.parametrize("stage", sorted(set(STAGES) - {"plan", "report"}))
+def test_who_works_makes_no_stage_run_again(stage: str) -> None:
+    read = DVC["stages"][stage].get("params", [])
+    assert not [key for key in read if key == {"params.yaml": None}]
+    assert not [key for key in read if str(key).startswith("executor")]
+
+
+def test_every_executor_composes_and_has_all_its_values() -> None:
+    from stages.workflow import executor, sections
+
+    kinds = {"local": sections.Local, "ray": sections.Ray}
+    files = {path.stem for path in (ROOT / "conf" / "executor").glob("*.yaml")}
+    assert files == set(kinds)
+    for name, kind in kinds.items():
+        given = yaml.safe_load(compose(ROOT, [f"executor={name}"]))["executor"]
+        assert set(given) == set(kind.model_fields)
+        assert kind.model_validate(given).name == name
+    assert executor.settings(yaml.safe_load(compose(ROOT, []))).name == "local"

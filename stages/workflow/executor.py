@@ -87,7 +87,7 @@ def over(
 def settings(params: Mapping[str, Any]) -> sections.Local | sections.Ray:
     """The executor of the parameters; older ones have the local one."""
     given = params.get("executor", {"name": "local"})
-    name = given.get("name") if isinstance(given, Mapping) else given
+    name = given.get("name") if isinstance(given, Mapping) else None
     if name == "local":
         return parameters.section({"executor": given}, "executor", sections.Local)
     if name != "ray":

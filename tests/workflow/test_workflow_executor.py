@@ -1,0 +1,335 @@
+"""Both executors give the same: rows, counts and errors, whatever becomes of a worker."""
+
+import asyncio
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stages import baseline, concepts, edit, instructions, judge, requery
+from stages.models.chat.openai_compatible import OpenAICompatible
+from stages.models.counts import Counts
+from stages.models.ledger import Spent
+from stages.models.protocol import Chat
+from stages.records.errors import UserError
+from stages.workflow import adapters, executor
+from stages.workflow.executor_worker import Fault, Plan, Reply, Worker, kinds, named
+from tests.workflow.crews import SECRET, Item, counting, ray_settings
+
+NAMES = [f"name {'x' * n}" for n in range(12)]
+RAY: dict[str, Any] = {"executor": ray_settings().model_dump()}
+
+
+def work(root: Path, items: list[Item], params: dict[str, Any], case: str = "") -> Any:
+    root.mkdir(exist_ok=True)
+    return executor.over(items, counting, root, params, label="counting", case=case)
+
+
+def items(**does: str) -> list[Item]:
+    """All names; what is to go wrong with the n-th is given as ``n3="die"``."""
+    return [Item(name=name, does=does.get(f"n{n}", "")) for n, name in enumerate(NAMES)]
+
+
+def computed(root: Path) -> Counter[str]:
+    return Counter((root / "computed").read_text(encoding="utf-8").splitlines())
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+# -- what holds without Ray
+
+
+@pytest.mark.parametrize(
+    ("recipe", "module", "item", "row"),
+    [
+        (baseline.asking, "baseline", "Sample", "Answer"),
+        (concepts.reading, "concepts", "Answer", "ConceptList"),
+        (instructions.writing, "instructions", "ConceptList", "InstructionChain"),
+        (edit.editing, "edit", "InstructionChain", "Attempt"),
+        (requery.asking, "requery", "Attempt", "Answer"),
+        (judge.judging, "judge", "Case", "Judgement"),
+    ],
+)
+def test_a_stage_names_a_recipe_that_another_process_can_find(
+    recipe: Any, module: str, item: str, row: str
+) -> None:
+    assert named(recipe) == (f"stages.{module}", recipe.__name__)
+    taken, given = kinds(recipe)
+    assert item in repr(taken)
+    assert row in repr(given)
+
+
+def test_an_executor_that_there_is_not_is_named_with_those_that_there_are() -> None:
+    assert executor.settings({}).name == "local"
+    for wrong in ({"name": "slurm"}, {}, "ray", None):
+        with pytest.raises(UserError, match=r"executor.name: is .* There are local and ray"):
+            executor.settings({"executor": wrong})
+
+
+def test_without_ray_its_executor_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="`make extras EXTRAS=ray`"):
+        executor.settings(RAY)
+
+
+@pytest.mark.parametrize("key", ["workers", "cpus", "deaths", "start_s", "object_store_mb"])
+def test_wrong_numbers_of_ray_are_named(key: str) -> None:
+    with pytest.raises(UserError, match=rf"executor\.{key}"):
+        executor.settings({"executor": {**RAY["executor"], key: 0}})
+
+
+def test_a_client_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "find_spec", lambda name: object())
+    with pytest.raises(UserError, match="on a machine of the cluster"):
+        executor.settings({"executor": {**RAY["executor"], "address": "ray://head:10001"}})
+
+
+@pytest.mark.parametrize(("processes", "share"), [(1, 16), (3, 5), (4, 4), (16, 1), (40, 1)])
+def test_workers_share_the_calls_that_a_provider_allows(
+    processes: int, share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("httpx2")
+    config = {"_target_": f"{OpenAICompatible.__module__}.OpenAICompatible", "model": "m"}
+    values = {"base_url": "http://127.0.0.1:9/v1", "api_key_env": None, "concurrency": 16}
+    demo = {"_target_": "stages.models.chat.demo_judge.DemoJudge"}
+    params = {"judges": {"served": {**config, **values}, "demo": demo}}
+    alone = adapters.build(params, "judges.demo", Chat).concurrency
+    with adapters.shared_by(processes):
+        served = adapters.build(params, "judges.served", Chat)
+        assert isinstance(served, OpenAICompatible)
+        assert served.concurrency == served.endpoint.concurrency == share
+        assert adapters.build(params, "judges.demo", Chat).concurrency == alone
+    assert adapters.build(params, "judges.served", Chat).concurrency == 16
+
+
+def test_counts_of_processes_add_up_as_if_there_were_one() -> None:
+    def counts(n: int) -> Counts:
+        spent = Spent(calls=n, usd=0.25 * n, estimated_usd=0.125 * n, unknown=n % 2)
+        return Counts(Counter(judge=n), Counter(target=2), Counter({"editor": 1}), spent)
+
+    total = Counts()
+    for n in (1, 2, 4):
+        total.add(Counts.of_json(json.loads(json.dumps(counts(n).as_json()))))
+    assert total.summary() == (
+        "calls made 7 (judge 7); answered from the store 6 (target 6); failed 3 (editor 3); "
+        "cost $1.7500, $0.8750 of it estimated, 1 calls of unknown cost"
+    )
+    assert counts(3).spent == Spent(calls=3, usd=0.75, estimated_usd=0.375, unknown=1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UserError("a: b", "c", "d"),
+        OSError(errno.ENOSPC, "No space left on device", "images/x.png"),
+        OSError(errno.EIO, "Input/output error"),
+        ValueError("a value\nof two lines"),
+    ],
+)
+def test_an_error_is_the_same_behind_a_process(error: Exception) -> None:
+    again = Fault.model_validate_json(Fault.of(error).model_dump_json()).error()
+    assert type(again).__name__ == type(error).__name__
+    assert str(again) == str(error)
+    assert vars(again).get("remedy") == vars(error).get("remedy")
+    assert getattr(again, "filename", None) == getattr(error, "filename", None)
+
+
+def plan(root: Path, **given: Any) -> str:
+    told = {
+        "recipe": named(counting),
+        "workspace": str(root),
+        "root": str(root),
+        "params": {},
+        "axes": {"case": ""},
+        "stage": "counting",
+        "workers": 1,
+        "environment": {"EDCT_REPLAY": "0"},
+        "probes": (),
+    }
+    return Plan(**{**told, **given}).model_dump_json()
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder; whatever a worker in this process does to its surroundings is undone."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("EDCT_STORE", "EDCT_REPLAY", "EDCT_BUDGET_USD", "EDCT_TRACE"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def test_a_worker_answers_in_json_and_counts(here: Path) -> None:
+    async def shift() -> list[Reply]:
+        worker = Worker()
+        said = [await worker.look(plan(here)), await worker.open(plan(here))]
+        given = [*items(n1="user")[:2], items()[0]]
+        said += [await worker.work(item.model_dump_json()) for item in given]
+        return [Reply.model_validate_json(text) for text in said]
+
+    looked, opened, first, second, third = asyncio.run(shift())
+    assert looked.value == os.getpid()
+    assert opened.value == 3
+    assert json.loads(str(first.value))[0]["length"] == len(NAMES[0])
+    assert second.fault is not None
+    assert second.fault.kind == "user"
+    made, answered = (
+        [(r.counts or {})[n] for r in (first, second, third)] for n in ("made", "answered")
+    )
+    assert made == [{"measurement": 1}, {"measurement": 1}, {}]
+    assert answered == [{}, {}, {"measurement": 1}]
+    assert os.environ["EDCT_REPLAY"] == "0"
+
+
+def test_a_worker_that_sees_another_store_says_so_before_it_begins(here: Path) -> None:
+    def looks(**given: Any) -> str:
+        reply = Reply.model_validate_json(asyncio.run(Worker().look(plan(here, **given))))
+        return str(reply.fault.error()) if reply.fault else ""
+
+    probe = here / "probe"
+    with probe.open("w") as held:
+        assert "does not carry locks" in looks(probes=(str(probe),))
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert looks(probes=(str(probe),)) == ""
+        said = looks(probes=(str(probe), str(here / "elsewhere" / "probe")))
+        assert "does not see the stage's file" in said
+        assert "shared file system" in said
+        assert str(here / "away") in looks(workspace=str(here / "away"))
+
+
+# -- with Ray
+
+
+@pytest.mark.ray
+def test_workers_give_the_rows_and_the_line_of_one_process(cluster: Path, tmp_path: Path) -> None:
+    local = work(tmp_path / "local", items(), {})
+    shared = work(tmp_path / "ray", items(), RAY)
+    assert [[row.name for row in rows] for rows in shared.rows] == [[name] for name in NAMES]
+    key = hashlib.sha256(SECRET.encode()).hexdigest()  # the cluster's environment, not this one's
+    assert {row.key for rows in shared.rows for row in rows} == {key}
+    alike = [[row.model_copy(update={"key": key}) for row in rows] for rows in local.rows]
+    assert shared.rows == alike
+    assert shared.summary == local.summary
+    assert computed(tmp_path / "ray") == Counter(NAMES)
+    again = work(tmp_path / "ray", items(), {})  # either finds what the other has stored
+    assert [[r.length for r in rows] for rows in again.rows] == [
+        [r.length for r in rows] for rows in shared.rows
+    ]
+    assert "calls made 0; answered from the store 12 (measurement 12)" in again.summary
+    held = [path for path in cluster.rglob("*") if path.is_file()]
+    assert len(held) > 10
+    assert not [path for path in held if SECRET.encode() in path.read_bytes()]
+
+
+@pytest.mark.ray
+def test_a_worker_that_is_killed_costs_only_what_it_had_in_hand(
+    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local = work(tmp_path / "local", items(), {}, case="one")
+    shared = work(tmp_path / "ray", items(n5="die once"), RAY, case="one")
+    assert [[r.length for r in rows] for rows in shared.rows] == [
+        [r.length for r in rows] for rows in local.rows
+    ]
+    assert (tmp_path / "ray" / "died").exists()
+    assert computed(tmp_path / "ray") == Counter(NAMES)  # its own call had ended: it is stored
+    said = capsys.readouterr().err
+    assert "a worker died" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.ray
+def test_an_item_that_kills_every_worker_ends_the_stage_and_is_named(
+    cluster: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError) as caught:
+        work(tmp_path / "ray", items(n4="die"), RAY)
+    assert "3 workers died under item 5" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    done = computed(tmp_path / "ray")
+    assert set(done) == set(NAMES)
+    assert done[NAMES[4]] == 1
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(("does", "case"), [("user", ""), ("bug", ""), ("", "unmade")])
+def test_an_error_in_a_worker_is_the_one_of_the_stage(
+    does: str, case: str, cluster: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    one = {"executor": {**RAY["executor"], "workers": 1}}
+    found = []
+    for name, params in (("local", {}), ("ray", one)):
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, twice
+            work(tmp_path / name, items(n3=does)[:4], params, case=case)
+        found.append((type(caught.value).__name__, str(caught.value)))
+    assert found[0] == found[1]
+    assert capfd.readouterr().err == ""
+    left = [p for p in (tmp_path / "ray").rglob("*") if p.name.startswith(".executor-")]
+    assert left == []
+
+
+SLEEPER = """
+import signal, sys, time
+from pathlib import Path
+from stages.workflow import executor
+from tests.workflow import crews
+
+def handler(*_):
+    print("interrupted", file=sys.stderr, flush=True)
+    import os
+    os._exit(130)
+
+signal.signal(signal.SIGINT, handler)
+params = {"executor": crews.ray_settings(workers=1).model_dump()}
+executor.over([crews.Item(name="x")], crews.sleeping, Path(sys.argv[1]), params, label="sleeping")
+"""
+
+
+def lives(process: Any) -> bool:
+    import psutil
+
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.ray
+def test_who_interrupts_leaves_no_process_and_no_file(tmp_path: Path) -> None:
+    import psutil
+
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER, str(tmp_path)], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        while not (tmp_path / "begun").exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.1)
+        children = psutil.Process(process.pid).children(recursive=True)
+        said = " ".join(word for child in children for word in child.cmdline())
+        folders = {Path(found) for found in re.findall(r"=(/[^ =]*/edct-ray-[^/ ]+)/", said)}
+        ports = [c for child in children for c in child.net_connections() if c.status == "LISTEN"]
+        process.send_signal(signal.SIGINT)
+        assert process.communicate()[1] == "interrupted\n"
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert {port.laddr.ip.removeprefix("::ffff:") for port in ports} == {"127.0.0.1"}
+    assert len(folders) == 1
+    assert not next(iter(folders)).exists()
+    until = time.monotonic() + 20
+    while any(map(lives, children)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert [child for child in children if lives(child)] == []
