@@ -6,6 +6,7 @@ that ends. No dashboard, no usage statistics.
 """
 
 import contextlib
+import fcntl
 import logging
 import os
 import secrets
@@ -22,6 +23,7 @@ import psutil
 from stages.records.errors import UserError
 from stages.workflow.sections import Ray
 
+_PREFIX = "edct-ray-"
 _SOCKET = 107
 """Bytes that the path of a socket may have."""
 _BELOW = 70
@@ -72,12 +74,16 @@ def _imported() -> Any:
     quiet = logging.getLogger("ray")  # what matters of it comes as exceptions
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
+    # Of a worker that died Ray prints a paragraph among the stage's own lines, and has no switch
+    # for it. The stage says it in one.
+    if hasattr(ray._private.worker, "print_to_stdstream"):
+        ray._private.worker.print_to_stdstream = lambda *_, **__: None
     return ray
 
 
 @contextlib.contextmanager
 def _own(settings: Ray, workers: int) -> Iterator[Any]:
-    folder = Path(tempfile.mkdtemp(prefix="edct-ray-", dir=_short()))
+    folder = _folder()
     others = {child.pid for child in psutil.Process().children(recursive=True)}
     before = signal.getsignal(signal.SIGINT)
 
@@ -121,11 +127,20 @@ def _own(settings: Ray, workers: int) -> Iterator[Any]:
             signal.signal(signal.SIGINT, before)
 
 
-def _short() -> str | None:
-    """A folder for temporary files whose path leaves room for the sockets' names."""
+def _folder() -> Path:
+    """A new folder, private and locked; those of stages that were killed are taken away."""
     usual = tempfile.gettempdir()
-    fits = len(os.fsencode(usual)) + len("/edct-ray-12345678") + _BELOW <= _SOCKET
-    return None if fits else "/tmp"
+    fits = len(os.fsencode(usual)) + len(f"/{_PREFIX}12345678") + _BELOW <= _SOCKET
+    parent = Path(usual if fits else "/tmp")
+    for old in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError), (old / "lock").open() as held:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    lock = os.open(folder / "new", os.O_CREAT | os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process is no more
+    os.rename(folder / "new", folder / "lock")
+    return folder
 
 
 def _handles(handler: Any) -> bool:

@@ -242,6 +242,16 @@ class Shift:
     def _died(self, error: Exception | None, unfinished: int) -> None:
         if self._over.is_set():
             return
+        if "failed to import" in (told := str(error)):
+            missing = told.strip().splitlines()[-1]
+            self._end(
+                UserError(
+                    self._label,
+                    f"a worker lacks a package ({missing})",
+                    "All machines need the stage's Python packages (docs/ray.md).",
+                )
+            )
+            return
         self._in_vain += 1
         why = type(error).__name__
         said = f"a worker died ({why}); its {unfinished} unfinished items go to another"

@@ -1,16 +1,10 @@
-"""Both executors give the same: rows, counts and errors, whatever becomes of a worker."""
+"""What an executor needs, without Ray: recipes, settings, a worker in this process."""
 
 import asyncio
 import errno
 import fcntl
-import hashlib
 import json
 import os
-import re
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,31 +19,15 @@ from stages.models.protocol import Chat
 from stages.records.errors import UserError
 from stages.workflow import adapters, executor
 from stages.workflow.executor_worker import Fault, Plan, Reply, Worker, kinds, named
-from tests.workflow.crews import SECRET, Item, counting, ray_settings
+from tests.workflow.crews import Item, counting, ray_settings
 
 NAMES = [f"name {'x' * n}" for n in range(12)]
 RAY: dict[str, Any] = {"executor": ray_settings().model_dump()}
 
 
-def work(root: Path, items: list[Item], params: dict[str, Any], case: str = "") -> Any:
-    root.mkdir(exist_ok=True)
-    return executor.over(items, counting, root, params, label="counting", case=case)
-
-
 def items(**does: str) -> list[Item]:
     """All names; what is to go wrong with the n-th is given as ``n3="die"``."""
     return [Item(name=name, does=does.get(f"n{n}", "")) for n, name in enumerate(NAMES)]
-
-
-def computed(root: Path) -> Counter[str]:
-    return Counter((root / "computed").read_text(encoding="utf-8").splitlines())
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
-# -- what holds without Ray
 
 
 @pytest.mark.parametrize(
@@ -208,128 +186,3 @@ def test_a_worker_that_sees_another_store_says_so_before_it_begins(here: Path) -
         assert "does not see the stage's file" in said
         assert "shared file system" in said
         assert str(here / "away") in looks(workspace=str(here / "away"))
-
-
-# -- with Ray
-
-
-@pytest.mark.ray
-def test_workers_give_the_rows_and_the_line_of_one_process(cluster: Path, tmp_path: Path) -> None:
-    local = work(tmp_path / "local", items(), {})
-    shared = work(tmp_path / "ray", items(), RAY)
-    assert [[row.name for row in rows] for rows in shared.rows] == [[name] for name in NAMES]
-    key = hashlib.sha256(SECRET.encode()).hexdigest()  # the cluster's environment, not this one's
-    assert {row.key for rows in shared.rows for row in rows} == {key}
-    alike = [[row.model_copy(update={"key": key}) for row in rows] for rows in local.rows]
-    assert shared.rows == alike
-    assert shared.summary == local.summary
-    assert computed(tmp_path / "ray") == Counter(NAMES)
-    again = work(tmp_path / "ray", items(), {})  # either finds what the other has stored
-    assert [[r.length for r in rows] for rows in again.rows] == [
-        [r.length for r in rows] for rows in shared.rows
-    ]
-    assert "calls made 0; answered from the store 12 (measurement 12)" in again.summary
-    held = [path for path in cluster.rglob("*") if path.is_file()]
-    assert len(held) > 10
-    assert not [path for path in held if SECRET.encode() in path.read_bytes()]
-
-
-@pytest.mark.ray
-def test_a_worker_that_is_killed_costs_only_what_it_had_in_hand(
-    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    local = work(tmp_path / "local", items(), {}, case="one")
-    shared = work(tmp_path / "ray", items(n5="die once"), RAY, case="one")
-    assert [[r.length for r in rows] for rows in shared.rows] == [
-        [r.length for r in rows] for rows in local.rows
-    ]
-    assert (tmp_path / "ray" / "died").exists()
-    assert computed(tmp_path / "ray") == Counter(NAMES)  # its own call had ended: it is stored
-    said = capsys.readouterr().err
-    assert "a worker died" in said
-    assert said.count("\n") == 1
-
-
-@pytest.mark.ray
-def test_an_item_that_kills_every_worker_ends_the_stage_and_is_named(
-    cluster: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(UserError) as caught:
-        work(tmp_path / "ray", items(n4="die"), RAY)
-    assert "3 workers died under item 5" in str(caught.value)
-    assert "\n" not in str(caught.value)
-    done = computed(tmp_path / "ray")
-    assert set(done) == set(NAMES)
-    assert done[NAMES[4]] == 1
-
-
-@pytest.mark.ray
-@pytest.mark.parametrize(("does", "case"), [("user", ""), ("bug", ""), ("", "unmade")])
-def test_an_error_in_a_worker_is_the_one_of_the_stage(
-    does: str, case: str, cluster: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    one = {"executor": {**RAY["executor"], "workers": 1}}
-    found = []
-    for name, params in (("local", {}), ("ray", one)):
-        with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, twice
-            work(tmp_path / name, items(n3=does)[:4], params, case=case)
-        found.append((type(caught.value).__name__, str(caught.value)))
-    assert found[0] == found[1]
-    assert capfd.readouterr().err == ""
-    left = [p for p in (tmp_path / "ray").rglob("*") if p.name.startswith(".executor-")]
-    assert left == []
-
-
-SLEEPER = """
-import signal, sys, time
-from pathlib import Path
-from stages.workflow import executor
-from tests.workflow import crews
-
-def handler(*_):
-    print("interrupted", file=sys.stderr, flush=True)
-    import os
-    os._exit(130)
-
-signal.signal(signal.SIGINT, handler)
-params = {"executor": crews.ray_settings(workers=1).model_dump()}
-executor.over([crews.Item(name="x")], crews.sleeping, Path(sys.argv[1]), params, label="sleeping")
-"""
-
-
-def lives(process: Any) -> bool:
-    import psutil
-
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
-@pytest.mark.ray
-def test_who_interrupts_leaves_no_process_and_no_file(tmp_path: Path) -> None:
-    import psutil
-
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLEEPER, str(tmp_path)], stderr=subprocess.PIPE, text=True
-    )
-    try:
-        while not (tmp_path / "begun").exists():
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.1)
-        children = psutil.Process(process.pid).children(recursive=True)
-        said = " ".join(word for child in children for word in child.cmdline())
-        folders = {Path(found) for found in re.findall(r"=(/[^ =]*/edct-ray-[^/ ]+)/", said)}
-        ports = [c for child in children for c in child.net_connections() if c.status == "LISTEN"]
-        process.send_signal(signal.SIGINT)
-        assert process.communicate()[1] == "interrupted\n"
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    assert {port.laddr.ip.removeprefix("::ffff:") for port in ports} == {"127.0.0.1"}
-    assert len(folders) == 1
-    assert not next(iter(folders)).exists()
-    until = time.monotonic() + 20
-    while any(map(lives, children)) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert [child for child in children if lives(child)] == []
