@@ -6,6 +6,7 @@ what is done with one item. It is called here by the executor `local`, and in ev
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -101,10 +102,10 @@ def settings(params: Mapping[str, Any]) -> sections.Local | sections.Ray:
             "needs a package that is not installed (ray)",
             "`make extras EXTRAS=ray` brings it.",
         )
-    if (chosen.address or "").startswith("ray://"):
+    if not re.fullmatch(r"auto|[^/\s]+:\d+", "auto" if chosen.address is None else chosen.address):
         raise UserError(
             "params.yaml: executor.address",
-            f"{chosen.address!r} is for Ray's client",
-            "Run the stage on a machine of the cluster, with address=auto or HOST:PORT.",
+            f"{chosen.address!r} is no auto and no HOST:PORT",
+            "Run the stage on a machine of the cluster: Ray's client (ray://) does not do.",
         )
     return chosen

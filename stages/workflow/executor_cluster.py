@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -50,6 +51,7 @@ def connected(settings: Ray, workers: int) -> Iterator[Any]:
         yield ray
         return
     try:
+        _reach(settings.address)
         ray.init(address=settings.address, log_to_driver=False, configure_logging=False)
     except Exception as error:
         said = " ".join(str(error).split())[:200]
@@ -62,6 +64,13 @@ def connected(settings: Ray, workers: int) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _reach(address: str | None) -> None:
+    """Find out at once what Ray tries for minutes, and says on standard error."""
+    host, _, port = (address or "").rpartition(":")
+    if host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def _already() -> bool:

@@ -69,10 +69,15 @@ def test_wrong_numbers_of_ray_are_named(key: str) -> None:
         executor.settings({"executor": {**RAY["executor"], key: 0}})
 
 
-def test_a_client_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("address", ["ray://head:10001", "head", "auto ", "", "http://head:1"])
+def test_what_is_no_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "find_spec", lambda name: object())
+    given = {"executor": {**RAY["executor"], "address": address}}
     with pytest.raises(UserError, match="on a machine of the cluster"):
-        executor.settings({"executor": {**RAY["executor"], "address": "ray://head:10001"}})
+        executor.settings(given)
+    for good in ("auto", "head:6379", "192.0.2.1:6379", "[::1]:6379", None):
+        given["executor"]["address"] = good
+        assert executor.settings(given).name == "ray"
 
 
 @pytest.mark.parametrize(("processes", "share"), [(1, 16), (3, 5), (4, 4), (16, 1), (40, 1)])
