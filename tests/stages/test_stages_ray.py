@@ -22,6 +22,7 @@ from tests.workflow.crews import SECRET, DyingEditor, Item, counting, ray_settin
 pytestmark = pytest.mark.ray
 NAMES = [f"name {'x' * n}" for n in range(12)]
 RAY: dict[str, Any] = {"executor": ray_settings().model_dump()}
+ONE: dict[str, Any] = {"executor": ray_settings(workers=1).model_dump()}
 
 
 def work(root: Path, items: list[Item], params: dict[str, Any], case: str = "") -> Any:
@@ -149,7 +150,7 @@ def test_a_worker_that_is_killed_costs_only_what_it_had_in_hand(
     cluster: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     local = work(tmp_path / "local", items(), {}, case="one")
-    shared = work(tmp_path / "ray", items(n5="die once"), RAY, case="one")
+    shared = work(tmp_path / "ray", items(n5="die once"), ONE, case="one")
     assert [[r.length for r in rows] for rows in shared.rows] == [
         [r.length for r in rows] for rows in local.rows
     ]
@@ -165,21 +166,18 @@ def test_an_item_that_kills_every_worker_ends_the_stage_and_is_named(
     cluster: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError) as caught:
-        work(tmp_path / "ray", items(n4="die"), RAY)
+        work(tmp_path / "ray", items(n4="die"), ONE)
     assert "3 workers died under item 5" in str(caught.value)
     assert "\n" not in str(caught.value)
-    done = computed(tmp_path / "ray")
-    assert set(done) == set(NAMES)
-    assert done[NAMES[4]] == 1
+    assert computed(tmp_path / "ray")[NAMES[4]] == 1
 
 
-@pytest.mark.parametrize(("does", "case"), [("user", ""), ("bug", ""), ("", "unmade")])
+@pytest.mark.parametrize(("does", "case"), [("bug", ""), ("", "unmade")])
 def test_an_error_in_a_worker_is_the_one_of_the_stage(
     does: str, case: str, cluster: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    one = {"executor": {**RAY["executor"], "workers": 1}}
     found = []
-    for name, params in (("local", {}), ("ray", one)):
+    for name, params in (("local", {}), ("ray", ONE)):
         with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, twice
             work(tmp_path / name, items(n3=does)[:4], params, case=case)
         found.append((type(caught.value).__name__, str(caught.value)))
