@@ -4,8 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+SOAK := tests/faults tests/models/test_models_injection.py $(addprefix tests/pipeline/test_pipeline_,kills.py kills_dvc.py interrupt.py disk.py)
+
 .DEFAULT_GOAL := help
-.PHONY: help install status preflight dry-run spending run test soak soak-http bench test-all extras params check-params lint store-export store-import bench-export bench-replay annotate annotate-import clean
+.PHONY: help install status preflight dry-run spending run test soak soak-http audit bench test-all extras params check-params lint store-export store-import bench-export bench-replay annotate annotate-import clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -34,10 +36,17 @@ test-all: $(VENV)/local.stamp  ## the same with all that `test` skips: local mod
 	EDCT_TESTS=all OMP_NUM_THREADS=1 $(MAKE) test
 
 soak: $(VENV)/dev.stamp  ## the fault suite in its long form: 200 kills and more; writes docs/soak.md (tens of minutes)
-	EDCT_BOOK=$(CURDIR)/docs/soak.md python -m pytest tests/faults tests/models/test_models_injection.py tests/pipeline/test_pipeline_kills.py $(PYTEST)
+	-python -m pip install --quiet --disable-pip-version-check -r requirements/fuzz.txt
+	rm -f docs/soak.md
+	EDCT_BOOK=$(CURDIR)/docs/soak.md python -m pytest $(SOAK) $(PYTEST)
 
 soak-http: $(VENV)/dev.stamp  ## 300 samples, every role over HTTP on loopback, a tenth of all requests faulty
-	EDCT_SOAK=300 python -m pytest -s tests/pipeline/test_pipeline_http.py $(PYTEST)
+	EDCT_SOAK=300 EDCT_BOOK=$(CURDIR)/docs/soak.md python -m pytest -s tests/pipeline/test_pipeline_http.py $(PYTEST)
+
+audit:  ## known vulnerabilities of all that is pinned (asks PyPI; what it can't look up is a failure)
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	for file in requirements/*.txt; do $(VENV)/audit/bin/pip-audit --strict --no-deps --disable-pip -r $$file || exit 1; done
 
 bench: $(VENV)/dev.stamp  ## what it costs, against baselines: docs/speed.md (make bench TOPICS=calls: one topic)
 	python -m bench $(TOPICS)

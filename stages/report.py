@@ -25,7 +25,8 @@ from stages.reporting import (
 )
 from stages.reporting.all_tables import all_tables
 from stages.reporting.prints import Prints
-from stages.reporting.reading import read_capability, read_study
+from stages.reporting.published import read_capability
+from stages.reporting.reading import read_study
 from stages.reporting.study import Study
 from stages.workflow import params as parameters
 from stages.workflow import sections

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import book
 from tests.models.local.checkpoints import (  # noqa: F401 - fixtures, for whoever asks for them
     tiny_causal_lm,
     tiny_llava,
@@ -60,6 +61,16 @@ def cluster() -> Iterator[Path]:
         patch.setenv(KEY, SECRET)
         with connected(ray_settings(), 2) as ray:
             yield Path(ray._private.worker.global_worker.node.get_session_dir_path())
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the page of the fault suite, if its long form ran and every test passed."""
+    if not book.LONG:
+        return
+    if session.testsfailed:
+        print(f"\n{session.testsfailed} tests failed: EDCT_BOOK is left as it was")
+    else:
+        book.write()
 
 
 def _missing(what: str) -> None:

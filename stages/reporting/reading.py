@@ -4,7 +4,6 @@ A file that is missing or broken is an error that names it. Folders are taken fr
 list of cells, never from what happens to lie on the disk.
 """
 
-import csv
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,18 +40,14 @@ from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Cell, Estimate, Intervention
 from stages.records.tuning import AttentionRow, Curve, TuningRow
-from stages.reporting.capability import OtherScore, read_scores
 from stages.reporting.provenance import git_tree
+from stages.reporting.published import read_published, read_reference
 from stages.reporting.study import (
     CellRecords,
     Findings,
     LabelAgreement,
     PairStudy,
     Pixels,
-    Published,
-    PublishedAgreement,
-    PublishedRuns,
-    Reference,
     Study,
     simulated,
 )
@@ -173,59 +168,6 @@ def read_pairs(name: str, folder: Path) -> PairStudy:
     )
 
 
-def read_published(folder: Path) -> dict[tuple[str, str | None, str, int | None], Published]:
-    """Read Tables 1 and 3 as published, by target, domain, metric and position."""
-    out = {}
-    for name in ("table1.csv", "table3.csv"):
-        for row in _csv(folder / name):
-            k = int(row["k"]) if row.get("k") else None
-            out[row["target"], row.get("domain"), row["metric"], k] = Published(
-                float(row["mean"]), float(row["ci_low"]), float(row["ci_high"])
-            )
-    return out
-
-
-def read_reference(folder: Path) -> Reference:
-    """Read Tables 2, 4 and 5 and the fine-tuning study as published."""
-
-    def share(percent: str) -> float | None:
-        return float(percent) / 100 if percent else None
-
-    return Reference(
-        pipelines={
-            (row["target"], row["extractor_and_judge"], row["editor"], row["metric"]): Published(
-                float(row["mean"]), float(row["ci_low"]), float(row["ci_high"])
-            )
-            for row in _csv(folder / "table2.csv")
-        },
-        agreement=tuple(
-            PublishedAgreement(
-                row["comparison"],
-                row["what"],
-                int(row["agree"]),
-                int(row["n"]),
-                share(row["ci_low_pct"]),
-                share(row["ci_high_pct"]),
-            )
-            for row in _csv(folder / "table4.csv")
-        ),
-        runs={
-            row["metric"]: PublishedRuns(int(row["runs"]), float(row["mean"]), float(row["sd"]))
-            for row in _csv(folder / "table5.csv")
-        },
-        tuning={
-            row["quantity"]: (float(row["original"]), float(row["counterfactual"]))
-            for row in _csv(folder / "finetune.csv")
-        },
-    )
-
-
-def read_capability(folder: Path) -> tuple[OtherScore, ...]:
-    """Read what is known of targets from elsewhere."""
-    path = folder / "capability.csv"
-    return read_scores(_csv(path), str(path))
-
-
 def read_findings(folder: Path) -> Findings:
     """Read every file of findings; its name is the field's."""
 
@@ -288,14 +230,6 @@ def _counts(left_out: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     for benchmark, reasons in left_out.items():
         for reason, n in reasons.items():
             yield f"{benchmark}: {reason}", n
-
-
-def _csv(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return list(csv.DictReader(file))
-    except FileNotFoundError:
-        raise UserError(str(path), "the file is missing", "Take it from git.") from None
 
 
 def _json(path: Path) -> Any:

@@ -23,8 +23,6 @@ from stages.workflow.cells import study_cells
 def compose(root: Path, overrides: list[str]) -> str:
     """The text of `params.yaml` for the given overrides."""
     from dvc.utils.hydra import compose_and_dump
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
 
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "params.yaml"
@@ -37,9 +35,19 @@ def compose(root: Path, overrides: list[str]) -> str:
                 plugins_path=str(root / ".dvc" / "plugins"),
                 overrides=overrides,
             )
-        except (HydraException, OmegaConfBaseException) as error:
+        except yaml.MarkedYAMLError as error:
+            raise _no_yaml(error) from None
+        except Exception as error:  # Hydra raises whatever a broken file makes it stumble over
             raise _fault(root, str(error), overrides) from None
         return output.read_text(encoding="utf-8")
+
+
+def _no_yaml(error: yaml.MarkedYAMLError) -> UserError:
+    mark = error.problem_mark
+    folders, _, file = (mark.name if mark else "").rpartition("/")
+    where = f"conf/{folders.partition('/conf/')[2]}/{file}".replace("//", "/")
+    line = f":{mark.line + 1}" if mark else ""
+    return UserError(f"{where}{line}", f"is no YAML ({error.problem})", "Mend that line.")
 
 
 def _fault(root: Path, said: str, overrides: list[str]) -> UserError:
@@ -63,12 +71,19 @@ def _fault(root: Path, said: str, overrides: list[str]) -> UserError:
 def _keys(root: Path, fault: str, overrides: list[str]) -> list[str]:
     """Everything that can be set: groups, and the dotted keys of the study without the fault."""
     others = [each for each in overrides if each.lstrip("+~").partition("=")[0] != fault]
-    try:
-        composed = yaml.safe_load(compose(root, others if others != overrides else []))
-    except UserError:
-        composed = yaml.safe_load(compose(root, [])) if others else {}
+    if not overrides:  # the fault is in conf/ itself
+        composed: dict[str, Any] = {}
+    else:
+        composed = _composed(root, others if others != overrides else [])
     groups = [path.name for path in (root / "conf").iterdir() if path.is_dir()]
     return [*sorted(groups), *_dotted(composed)]
+
+
+def _composed(root: Path, overrides: list[str]) -> dict[str, Any]:
+    try:
+        return dict(yaml.safe_load(compose(root, overrides)))
+    except UserError:
+        return _composed(root, []) if overrides else {}
 
 
 def _dotted(node: Mapping[str, Any], above: str = "") -> Iterator[str]:

@@ -120,6 +120,16 @@ async def no_http() -> AsyncIterator[bytes]:
     yield b"SSH-2.0-OpenSSH_9.6\r\n"
 
 
+async def closes_in_the_middle() -> AsyncIterator[bytes]:
+    """Half of what it announced, and it is gone."""
+    yield HEAD + b"content-length: 1000\r\n\r\n" + b" " * 500
+
+
+async def closes_in_the_middle_of_a_chunk() -> AsyncIterator[bytes]:
+    """The same where no length was announced."""
+    yield HEAD + b"transfer-encoding: chunked\r\n\r\n" + b"100\r\n{}"
+
+
 async def half_a_head() -> AsyncIterator[bytes]:
     """Closes within the headers."""
     yield HEAD[:30]
@@ -160,6 +170,7 @@ async def redirects_for_ever() -> AsyncIterator[bytes]:
 
 BEHAVIOURS: tuple[Bytes, ...] = (
     hangs, drips, drips_its_head, sends_50_mb, sends_without_end, says_little_and_sends_much,
-    unpacks_to_a_gigabyte, endless_head, no_http, half_a_head, negative_length, two_lengths,
+    unpacks_to_a_gigabyte, endless_head, no_http, half_a_head, closes_in_the_middle,
+    closes_in_the_middle_of_a_chunk, negative_length, two_lengths,
     bad_chunks, html, deep_json, redirects_for_ever,
 )  # fmt: skip

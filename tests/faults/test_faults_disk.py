@@ -65,7 +65,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_stored(small_disk: Path) -> 
     lost = [key for key in keys if store.get(key) is None]
     assert put(store, 20_000)
     assert sound(store, keys) == len(keys) - len(lost) > 0
-    book.note("Faults", "disk full in the middle of a run", 1, 1, f"{len(keys)} replies kept")
+    book.note(book.DISKS, "disk full in the middle of a run", 1, 1, f"{len(keys)} replies kept")
 
 
 def _limited(root: str) -> None:
@@ -89,7 +89,7 @@ def test_a_file_that_may_not_grow_leaves_no_half(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert sound(store, list(store.keys())) == 1
     assert not list(tmp_path.rglob("*.partial"))
-    book.note("Faults", "a limit on the size of files", 1, 1)
+    book.note(book.DISKS, "a limit on the size of files", 1, 1)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_read_only_store_answers_and_says_that_it_can_not_keep(closed: Path) -
     with pytest.raises(UserError, match="could not be written") as caught:
         put(store, 2)
     assert "\n" not in str(caught.value)
-    book.note("Faults", "a read-only store", 1, 1)
+    book.note(book.DISKS, "a read-only store", 1, 1)
 
 
 def test_flipped_bytes_are_found_set_aside_and_the_rest_is_kept(
@@ -149,7 +149,7 @@ def test_flipped_bytes_are_found_set_aside_and_the_rest_is_kept(
         put(store, keys[key], size=300)
     assert sound(store, list(keys)) == number
     capfd.readouterr()
-    book.note("Faults", "a byte flipped in a stored reply or image", len(hurt), len(hurt))
+    book.note(book.DISKS, "a byte flipped in a stored reply or image", len(hurt), len(hurt))
 
 
 class Counting(Chat):
@@ -201,7 +201,7 @@ def test_experiments_at_once_make_every_call_once(tmp_path: Path, writers: int) 
     made = (tmp_path / "log").read_text().split()
     assert len(made) == len(set(made)) == questions
     said = f"{questions} equal calls each: every one made once"
-    book.note("Faults", f"{writers} experiments writing one store", writers, writers, said)
+    book.note(book.DISKS, f"{writers} experiments writing one store", writers, writers, said)
 
 
 def test_a_claim_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_claim_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
 
     asyncio.run(claim())
     assert not (tmp_path / "claims" / key).exists()
-    book.note("Faults", "a store locked by a process that was killed", 1, 1)
+    book.note(book.DISKS, "a store locked by a process that was killed", 1, 1)
 
 
 @pytest.mark.parametrize("hours", [-48, 48])
@@ -246,4 +246,4 @@ def test_a_clock_that_jumps_changes_no_reply(
 
     assert asyncio.run(ask(tmp_path / "a")) == asyncio.run(ask(tmp_path / "a"))
     assert len((tmp_path / "log").read_text().split()) == len(asked)
-    book.note("Faults", "the clock jumps by two days in mid-run", 1, 1)
+    book.note(book.DISKS, "the clock jumps by two days in mid-run", 1, 1)

@@ -1,48 +1,27 @@
-"""Every loader and parser on thousands of damaged files: read, or refused in one line.
+"""Rows, replies, bodies, images and stores by the thousand, damaged: read, or refused in one line.
 
 Nothing else may come out: no other exception, no default in place of what can't be read, no score
 out of range. A few inputs each; `make soak` has many.
 """
 
-import csv
 import io
 import json
 import os
 import tarfile
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from stages import plan
-from stages.annotation.replies import read_replies
-from stages.benchmarks.drivelm import DriveLM
-from stages.benchmarks.okvqa import OKVQA
-from stages.benchmarks.pairs import PairFolder
-from stages.benchmarks.table import QuestionTable
-from stages.benchmarks.threedsrbench import ThreeDSRBench
 from stages.imaging import codec
-from stages.models import replies
-from stages.models.chat.recorded import RecordedTarget
-from stages.models.detector.recorded import RecordedDetector
-from stages.models.editor.recorded import RecordedEditor
-from stages.models.ledger import Ledger
-from stages.models.pending import Pending
-from stages.models.prices import Prices
-from stages.models.prompt import Prompt
 from stages.models.protocol import CallError, Completion, Detection, EditedImage
 from stages.models.replies import Unparsed
 from stages.models.store import Store, Stored, request_key
 from stages.records import jsonl
-from stages.records.annotation import read_annotations
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
 from stages.records.concept import ConceptList
@@ -51,253 +30,16 @@ from stages.records.instruction import InstructionChain
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Intervention
-from stages.workflow import cells
-from stages.workflow import params as parameters
 from tests.faults import book
+from tests.faults.fuzz import counted, some, tried  # noqa: F401
 from tests.faults.mangle import TOKENS, mangled
+from tests.faults.said import SAID, sound
 from tests.models.contract.cases import CASES
 from tests.models.wire.loopback import KEY, Act, Server
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = Path(os.environ.get("EDCT_SAMPLES") or ROOT.parent / "shared/samples")
 PNG = codec.encode_png(np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3))
-PARAMS: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
-tried: Counter[str] = Counter()
-
-
-def some(short: int, long: int) -> settings:
-    """How many inputs."""
-    return settings(
-        max_examples=long if book.LONG else short,
-        deadline=None,
-        derandomize=not book.LONG,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
-
-@pytest.fixture(autouse=True)
-def counted(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What was tried is in the book; all of it survived, or the test has failed."""
-    tried.clear()
-    failed = request.session.testsfailed
-    yield
-    survived = request.session.testsfailed == failed
-    for case, number in tried.items():
-        book.note("Bad input", case, number, number if survived else 0)
-
-
-# --- files ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Loader:
-    """A file that is good, and what reads it."""
-
-    file: str
-    good: bytes
-    load: Callable[[Path], object]
-    beside: bool = False
-    """Whether images lie beside it."""
-
-
-def lines(*rows: dict[str, Any]) -> bytes:
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
-def sheet(delimiter: str, *rows: dict[str, Any]) -> bytes:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), delimiter=delimiter)
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
-
-
-_LABEL = {
-    "target": "t", "extractor": "x", "editor": "e", "seed": 0, "sample_id": "s", "position": 1,
-    "annotator": "a", "valid": "yes", "ac": 1, "ef": 0, "note": "so",
-}  # fmt: skip
-_QA = {"id": "q1", "question": "What?", "image": "0.png", "A": "cat", "B": "cow", "reference": "B"}
-_TSV = {
-    "index": "7", "question": "Which?", "A": "front", "B": "left", "answer": "B",
-    "category": "orientation_viewpoint", "image_source": "MS-COCO", "image_url": "http://x/0.png",
-}  # fmt: skip
-_IDS = {"image_id": 1, "question_id": 15}
-_FRAME = {
-    "QA": {"perception": [{"Q": "What is it?", "A": "Red."}], "prediction": []},
-    "image_paths": {"CAM_FRONT": "0.png"},
-    "key_object_infos": {"<c1,CAM_FRONT,1.0,2.0>": {"Category": "Vehicle", "Status": None}},
-}
-_PRICES = (
-    b"models:\n  m: {input: 0.1, output: 2, image: 0.5}\nassumed:\n  judge: {input: 1, output: 2}\n"
-)
-_CHARGE = (
-    b'{"id":"a","study":"s","stage":"judge","role":"judge","model":"m","key":"k","outcome":"ok"}\n'
-)
-
-
-def _okvqa(path: Path) -> object:
-    there = {"folder": str(path.parent), "images": str(path.parent), "annotations": None}
-    return OKVQA(**there, questions=path.name, count=1).select()  # type: ignore[arg-type]
-
-
-def _drivelm(path: Path) -> object:
-    return DriveLM(str(path.parent), str(path.parent), path.name, count=1).select()
-
-
-def _threedsr(path: Path) -> object:
-    return ThreeDSRBench(str(path.parent), path.name, str(path.parent), count=1).select()
-
-
-def _table(path: Path) -> object:
-    return QuestionTable(str(path.parent), path.name, "own").select()
-
-
-LOADERS: dict[str, Loader] = {
-    "params.yaml": Loader("params.yaml", (ROOT / "params.yaml").read_bytes(), parameters.load),
-    "prices.yaml": Loader("prices.yaml", _PRICES, Prices.load),
-    "prompt": Loader(
-        "p.txt", (ROOT / "prompts" / "default" / "judge_binary.txt").read_bytes(), Prompt.load
-    ),
-    "annotations, CSV": Loader(
-        "a.csv", sheet(",", _LABEL, _LABEL), lambda path: read_annotations(path.parent)
-    ),
-    "annotators' export, CSV": Loader(
-        "r.csv",
-        sheet(";", {"form": "f", "annotator": "a", "id": "e1", "valid": "yes", "ac": "1"}),
-        lambda path: read_replies(path, {}),
-    ),
-    "annotators' export, JSON": Loader(
-        "r.json",
-        json.dumps({"form": "f", "annotator": "a", "answers": [{"id": "e", "ac": "1"}]}).encode(),
-        lambda path: read_replies(path, {"1": "a"}),
-    ),
-    "recorded answers": Loader(
-        "r.jsonl",
-        lines({"image": "0.png", "question": "q", "answer": "a", "explanation": "e"}),
-        lambda path: RecordedTarget(str(path), "r"),
-        beside=True,
-    ),
-    "recorded boxes": Loader(
-        "r.jsonl",
-        lines({"image": "0.png", "phrase": "cup", "boxes": [[0, 0, 4, 4]]}),
-        lambda path: RecordedDetector(str(path)),
-        beside=True,
-    ),
-    "recorded edits": Loader(
-        "r.jsonl",
-        lines({"original": "0.png", "edited": "0.png", "instruction": "i", "attempt": 1}),
-        lambda path: RecordedEditor(str(path), "r"),
-        beside=True,
-    ),
-    "pairs": Loader(
-        "pairs.json",
-        json.dumps(
-            [{"id": "p", "original": "0.png", "edited": "0.png", "instruction": "i"}]
-        ).encode(),
-        lambda path: PairFolder(str(path.parent)).load(),
-        beside=True,
-    ),
-    "OK-VQA": Loader(
-        "q.json",
-        json.dumps({"data_subtype": "val2014", "questions": [{**_IDS, "question": "?"}]}).encode(),
-        _okvqa,
-        beside=True,
-    ),
-    "DriveLM": Loader(
-        "d.json",
-        json.dumps({"s": {"scene_description": "x", "key_frames": {"f": _FRAME}}}).encode(),
-        _drivelm,
-        beside=True,
-    ),
-    "3DSRBench, TSV": Loader("b.tsv", sheet("\t", _TSV, _TSV), _threedsr, beside=True),
-    "own benchmark, JSONL": Loader("q.jsonl", lines(_QA, {**_QA, "id": 2}), _table, beside=True),
-    "own benchmark, CSV": Loader("q.csv", sheet(",", _QA), _table, beside=True),
-    "ledger": Loader("l.jsonl", _CHARGE, lambda path: list(Ledger(path).charges())),
-    "ticket of a paid task": Loader(
-        "t.json", b'{"task":{"id":"t","polling_url":"http://x"}}', lambda path: Pending(path).read()
-    ),
-}
-
-
-@pytest.mark.parametrize("name", LOADERS)
-def test_a_damaged_file_is_read_or_refused_in_a_line(
-    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    loader = LOADERS[name]
-    path = tmp_path / loader.file
-    if loader.beside:
-        (tmp_path / "0.png").write_bytes(PNG)
-        (tmp_path / "COCO_val2014_000000000001.jpg").write_bytes(PNG)
-
-    @some(40, 400)
-    @given(mangled(loader.good))
-    @example(loader.good.replace(b"}}", b"\n}}", 1))
-    def all_of_them(data: bytes) -> None:
-        path.write_bytes(data)
-        tried[name] += 1
-        try:
-            loader.load(path)
-        except UserError as error:
-            assert "\n" not in str(error)  # noqa: PT017 - refused, then in one line
-
-    all_of_them()
-
-
-def test_parameters_with_one_value_changed_are_taken_or_named() -> None:
-    leaves = list(_leaves(PARAMS))
-
-    @some(150, 800)
-    @given(st.sampled_from(leaves), st.sampled_from(JUNK))
-    @example(("benchmarks", "demo", "_target_"), "../x")
-    def all_of_them(leaf: tuple[Any, ...], junk: Any) -> None:
-        params = _with(PARAMS, leaf, junk)
-        tried["params.yaml, one value replaced"] += 1
-        try:
-            cells.study_cells(params)
-            plan.check_settings(params)
-            plan.check_adapters(params)
-        except UserError as error:
-            assert "\n" not in str(error)  # noqa: PT017
-
-    all_of_them()
-
-
-JUNK: list[Any] = [
-    None,
-    True,
-    -1,
-    0,
-    10**30,
-    float("inf"),
-    float("nan"),
-    0.5,
-    "",
-    "../x",
-    "é" * 300,
-]
-JUNK += [[], {}, [None], {"_target_": "os.system"}, "os.system", GONE := "(taken out)"]
-
-
-def _leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if path:
-        yield path
-    if isinstance(node, dict):
-        for key, value in node.items():
-            yield from _leaves(value, (*path, key))
-
-
-def _with(node: Any, path: tuple[Any, ...], junk: Any) -> Any:
-    if not path:
-        return junk
-    head, *rest = path
-    changed = {
-        key: _with(value, tuple(rest), junk) if key == head else value
-        for key, value in node.items()
-    }
-    if not rest and junk == GONE:
-        del changed[head]
-    return changed
 
 
 # --- records -------------------------------------------------------------------------------------
@@ -347,44 +89,10 @@ def test_rows_of_any_shape_are_records_or_refused(record: Any, tmp_path: Path) -
 
 # --- what models say -----------------------------------------------------------------------------
 
-_SAID: dict[str, tuple[Callable[[str], Any], dict[str, Any]]] = {
-    "concept lists": (
-        lambda text: replies.read_concepts(text, 2),
-        {"concepts": [{"text": "red colour", "object": "car", "attribute": "colour"}] * 2},
-    ),
-    "instruction lists": (
-        lambda text: replies.read_instructions(text, 1),
-        {"instructions": [{"keep": "a", "change": "b", "appearance": "c", "avoid": "d"}]},
-    ),
-    "edit parses": (replies.read_edit, {"edit_type": "replace", "target_object": "the car"}),
-    "verdicts": (
-        replies.read_verdict,
-        {"reason": "so", "answer_consistent": 1, "explanation_faithful": 0},
-    ),
-    "grades": (replies.read_grade, {"reason": "so", "grade": 4}),
-    "looks": (replies.read_look, {"change_present": True, "rest_unchanged": False, "reason": "r"}),
-}
 
-
-def _sound(found: Any) -> None:
-    """What was read lies in range, and says something."""
-    match found:
-        case replies.Verdict():
-            assert {found.answer_consistent, found.explanation_faithful} <= {0, 1}
-            assert type(found.answer_consistent) is type(found.explanation_faithful) is int
-        case replies.Grade():
-            assert type(found.grade) is int
-            assert 1 <= found.grade <= 5
-        case replies.Edit():
-            assert found.edit_type in replies.EDIT_TYPES
-            assert found.target_object.strip()
-        case replies.Look():
-            assert isinstance(found.change_present, bool)
-
-
-@pytest.mark.parametrize("name", _SAID)
+@pytest.mark.parametrize("name", SAID)
 def test_a_damaged_reply_is_read_or_refused(name: str) -> None:
-    read, good = _SAID[name]
+    read, good = SAID[name]
     fenced = f"I think:\n```json\n{json.dumps(good)}\n```\nThat is all.".encode()
 
     @some(120, 3000)
@@ -392,7 +100,7 @@ def test_a_damaged_reply_is_read_or_refused(name: str) -> None:
     def all_of_them(data: bytes) -> None:
         tried[f"replies: {name}"] += 1
         try:
-            _sound(read(data.decode("utf-8", "replace")))
+            sound(read(data.decode("utf-8", "replace")))
         except Unparsed as error:
             assert str(error)  # noqa: PT017
 
@@ -401,9 +109,9 @@ def test_a_damaged_reply_is_read_or_refused(name: str) -> None:
 
 @pytest.mark.samples
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="no samples on this machine")
-@pytest.mark.parametrize("name", _SAID)
+@pytest.mark.parametrize("name", SAID)
 def test_real_replies_of_judges_score_nothing_that_they_do_not_say(name: str) -> None:
-    read, _ = _SAID[name]
+    read, _ = SAID[name]
     texts: list[str] = []
     for path in sorted((SAMPLES / "judge_replies").rglob("*.json*")):
         whole = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -412,7 +120,7 @@ def test_real_replies_of_judges_score_nothing_that_they_do_not_say(name: str) ->
     for text in texts:
         tried[f"real replies of judges, read as {name}"] += 1
         try:
-            _sound(read(text))
+            sound(read(text))
         except Unparsed as error:
             assert str(error)  # noqa: PT017
 

@@ -130,10 +130,35 @@ def test_killed_at_half_no_finished_call_is_made_again(root: Path) -> None:
     # Whatever was stored is not asked for again; what was under way at the kill is.
     assert (server.asked - before).total() == 2 * SAMPLES - stored
     assert len(again) <= 32
-    said = (
-        f"{SAMPLES} of {2 * SAMPLES} answered; stored ones asked again: 0; under way: {len(again)}"
+    book.beside(
+        f"SIGKILL at {SAMPLES} of {2 * SAMPLES} calls: finished ones made again",
+        "1 to 18; 85 to 125 with five calls a sample",
+        "154 to 160, all of them",
+        f"{len(again)}, all of them under way at the kill; of those stored: 0",
     )
-    book.note("Faults", "peers: kill -9 at half, 32 at once", 1, 1, said)
+
+
+def test_killed_after_the_last_answer_no_stored_call_is_made_again(root: Path) -> None:
+    """All is answered, and the stage has not written its output yet: the worst moment."""
+    with Peer({}, sticky=False, delay_s=0.05) as server:
+        server.mark = 2 * SAMPLES
+        running = start(root, server)
+        assert server.reached.wait(120)
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
+        stored = len(list((root / "store").glob("replies/*/*.json")))
+        before = server.asked.total()
+        assert not (root / OUTPUT).exists() or stored == 2 * SAMPLES
+        answers = run(root, server)
+        again = server.asked.total() - before
+    assert [answer.status for answer in answers] == [Status.OK] * SAMPLES
+    assert again == 2 * SAMPLES - stored <= 32
+    book.beside(
+        f"SIGKILL after all {2 * SAMPLES} answers, before the output",
+        "not measured",
+        "all; 199 of 300 with its run id fixed by hand",
+        f"{again}; of those stored: 0",
+    )
 
 
 def stored_texts(root: Path) -> list[str]:
@@ -149,6 +174,19 @@ MIX = {
     17: Act({"error": {"message": "slow down", "code": 429}}, 429, {"retry-after": "0"}),
     19: Act(drop="before"),
 }  # fmt: skip
+
+
+FAULTS = "200 with an error, null at the token limit, 429, dropped"
+THERE = {
+    "mixed": (
+        ("stops at the first; 0.76 to 0.86 when told to go on", "0.857, without a warning"),
+        ("0.877: 37 bad replies replayed", "all asked again: its cache never hits"),
+    ),
+    "sticky": (
+        ("0.867; stuck at 166 of 300 by default", "0.650, without a warning"),
+        ("0.900: 30 bad replies replayed", "0.650 to 0.750: 75 to 105 bad replies replayed"),
+    ),
+}
 
 
 @pytest.mark.parametrize("sticky", [False, True], ids=["mixed", "sticky"])
@@ -175,8 +213,10 @@ def test_faults_are_rows_with_a_reason_and_never_a_score_or_a_stored_reply(
     assert [one.status for one in again] == [Status.OK] * SAMPLES
     assert asked == 2 * SAMPLES - len(texts)
     kind = "sticky" if sticky else "mixed"
-    said = f"{len(kept)} right, {len(lost)} missing with a reason, 0 wrong; replayed as good: 0"
-    book.note("Faults", f"peers: {kind} faults, then a healthy server", SAMPLES, SAMPLES, said)
+    here = f"{len(kept)} of {SAMPLES} right, {len(lost)} missing with a reason, 0 wrong"
+    book.beside(f"{FAULTS}, {kind}: score where 1.000 is true", *THERE[kind][0], here)
+    here = f"all {SAMPLES} right; bad replies replayed: 0 of {len(texts)} stored"
+    book.beside(f"the run after {kind} faults, on a healthy server", *THERE[kind][1], here)
 
 
 REPLIES = {
@@ -190,10 +230,19 @@ REPLIES = {
 }
 
 
+unread: set[str] = set()
+
+
 @pytest.mark.parametrize("name", REPLIES)
 def test_a_judges_reply_that_can_not_be_read_scores_nothing(name: str) -> None:
     readers: tuple[Any, ...] = (read_grade, read_verdict)
     for read in readers:
         with pytest.raises(Unparsed):
             read(REPLIES[name])
-    book.note("Faults", "peers: replies of a judge that can't be read: no score", 1, 1)
+    unread.add(name)
+    book.beside(
+        "a judge's reply that can't be read: no grade, a grade out of range, nothing, half of one",
+        "NaN, left out; its summary does not say how many",
+        '0, the least; "error 401" scores 10',
+        f"{len(unread)} of {len(REPLIES)}: no score, `unparsed`",
+    )

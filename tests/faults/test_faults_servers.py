@@ -47,7 +47,7 @@ def test_a_server_at_its_worst_ends_a_call_and_no_more(name: str, behaviour: Byt
     with Rude(behaviour) as server:
         ends(CASES[name], server.url)
         assert server.connections <= 2
-    book.note("Faults", f"a server that {behaviour.__name__.replace('_', ' ')}", 1, 1)
+    book.note(book.SERVERS, f"a server that {behaviour.__name__.replace('_', ' ')}", 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_no_more_is_read_than_the_bound(name: str, most: int) -> None:
         assert f"larger than {most / 1e6:g} MB" in said
         assert most <= server.sent < most + 20_000_000
     assert peak < 4 * most
-    book.note("Faults", "replies without an end: read to the bound and no further", 1, 1)
+    book.note(book.SERVERS, "replies without an end: read to the bound and no further", 1, 1)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -76,7 +76,7 @@ def test_a_name_that_resolves_to_nothing_is_one_line(
     said = ends(CASES[name], "http://provider.invalid")
     assert "can't be reached" in said
     assert "Name or service not known" in said
-    book.note("Faults", "DNS failure", 1, 1)
+    book.note(book.SERVERS, "DNS failure", 1, 1)
 
 
 def test_uncompressed_replies_are_asked_for() -> None:

@@ -1,28 +1,23 @@
 """SIGKILL at random moments of every stage, then on: equal outputs, and no finished call again.
 
-A few kills a stage; `make soak` has 200 of them.
+A kill a stage; `make soak` has 200 of them, over all stages.
 """
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.faults import book
-from tests.pipeline.conftest import ROOT, Outcome, Workspace
-from tests.pipeline.test_pipeline_faults import STAGES, arguments, content
+from tests.pipeline.conftest import Outcome, Workspace, fresh
+from tests.pipeline.nursing import Chain, Nursery
+from tests.pipeline.test_pipeline_faults import STAGES
+from tests.pipeline.test_pipeline_finetune import SMALL as TUNING
 
 pytestmark = pytest.mark.pipeline
-KILLS = 21 if book.LONG else 1
+KILLS = 18 if book.LONG else 1
 """Of each stage."""
 OUTPUTS: dict[str, tuple[str, ...]] = {
     "prepare": ("data/prepare",),
@@ -33,67 +28,30 @@ SLOW: dict[str, tuple[str, ...]] = {
     "report": (
         "reports/tables",
         "reports/figures",
+        "reports/images",
+        "reports/plots",
         "reports/index.html",
         "reports/gallery.html",
         "reports/metrics.json",
     ),
     "plan": ("data/plan",),
 }
-
-
-class Nursery:
-    """A process that starts stages within milliseconds."""
-
-    def __init__(self, workspace: Workspace, store: Path) -> None:
-        self.root, self.store = workspace.root, store
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.nursery"],
-            cwd=workspace.root,
-            env={
-                **os.environ,
-                "PYTHONPATH": f"{workspace.root}{os.pathsep}{ROOT}",
-                "EDCT_STORE": str(store),
-            },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, stage: str, kill_after: float | None) -> dict[str, Any]:
-        cell = STAGES.get(stage)
-        order = {"stage": stage, "arguments": arguments(cell) if cell else []}
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({**order, "kill_after": kill_after}) + "\n")
-        self._process.stdin.flush()
-        said: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return said
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=20)
-
-    def remove(self, outputs: tuple[str, ...]) -> None:
-        """As DVC does before it runs a stage."""
-        for name in outputs:
-            path = self.root / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-
-    def outputs(self, outputs: tuple[str, ...]) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        for name in outputs:
-            path = self.root / name
-            if path.is_file():
-                found[name] = path.read_bytes()
-            else:
-                found |= {f"{name}/{key}": data for key, data in content(path).items()}
-        return found
-
-    def replies(self) -> dict[str, int]:
-        """Every whole reply, with the file that holds it: a call that is made again makes another
-        file."""
-        return {path.name: path.stat().st_ino for path in self.store.glob("replies/*/*.json")}
+OTHERS: dict[str, tuple[tuple[str, ...], list[str]]] = {
+    "pairs": (("data/pairs/own",), ["--pair", "own"]),
+    "calibration": (("data/calibration",), []),
+}
+TRAINED: dict[str, tuple[tuple[str, ...], list[str]]] = {
+    "pretrain": (
+        ("data/weights/tiny_shortcut", "data/pretrain/tiny_shortcut"),
+        ["--pretrained", "tiny_shortcut"],
+    ),
+    "finetune": (
+        ("data/weights/tiny_edits", "data/finetune/tiny_edits"),
+        ["--tuned", "tiny_edits"],
+    ),
+}
+ALL = [*OUTPUTS, *SLOW, *OTHERS, *TRAINED]
+long_only = pytest.mark.skipif(not book.LONG, reason="part of `make soak`")
 
 
 @pytest.fixture(scope="module")
@@ -111,99 +69,83 @@ def nursery(
 def test_a_stage_killed_at_any_moment_ends_as_if_it_had_not_been(
     nursery: Nursery, stage: str
 ) -> None:
-    outputs = {**OUTPUTS, **SLOW}[stage]
-    whole = nursery.outputs(outputs)
-    assert whole
-    nursery.remove(outputs)
-    shutil.rmtree(nursery.store, ignore_errors=True)
-    undisturbed = nursery.run(stage, None)
-    assert undisturbed["code"] == 0
-    assert nursery.outputs(outputs) == whole
-    calls, seconds = len(nursery.replies()), undisturbed["seconds"]
-    draw = np.random.default_rng([book.SEED, list({**OUTPUTS, **SLOW}).index(stage)])
-    killed = survived = repeats = 0
-    finished: dict[str, int] = {}
-    shutil.rmtree(nursery.store, ignore_errors=True)
-    while killed < KILLS:
-        nursery.remove(outputs)
-        again = nursery.run(stage, float(draw.uniform(0, 1.1 * seconds)))
-        now = nursery.replies()
-        repeats += sum(now[name] != file for name, file in finished.items())
-        finished = now
-        if again["code"] == -signal.SIGKILL:
-            killed += 1
-            if killed % 3:  # sometimes one kill after the other
-                continue
-        nursery.remove(outputs)
-        last = nursery.run(stage, None)
-        now = nursery.replies()
-        repeats += sum(now[name] != file for name, file in finished.items())
-        good = last["code"] == 0 and nursery.outputs(outputs) == whole and len(now) == calls
-        assert good, f"{stage} after {killed} kills, seed {book.SEED}: {last}"
-        survived = killed
-        shutil.rmtree(nursery.store, ignore_errors=True)
-        finished = {}
-    nursery.remove(outputs)
-    assert nursery.run(stage, None)["code"] == 0
-    assert nursery.outputs(outputs) == whole
-    survived = killed
-    assert repeats == 0
-    said = f"{calls} calls a run; finished calls made again: {repeats}" if calls else ""
-    book.note("Faults", f"SIGKILL at a random moment: `{stage}`", killed, survived, said)
+    chain = Chain(nursery, stage, {**OUTPUTS, **SLOW}[stage])
+    by_dvc = nursery.outputs(chain.outputs)
+    chain.undisturbed()
+    assert chain.whole == by_dvc
+    chain.kill(KILLS, ALL.index(stage))
+    chain.note()
 
 
-@pytest.mark.skipif(not book.LONG, reason="part of `make soak`")
-def test_dvc_and_its_stages_killed_together_end_with_the_same_lock(workspace: Workspace) -> None:
-    wanted, draw = workspace.lock, np.random.default_rng(book.SEED)
-    (workspace.root / "dvc.lock").unlink()
-    shutil.rmtree(workspace.root / ".dvc" / "cache")
-    shutil.rmtree(workspace.root / ".dvc" / "tmp")
-    shutil.rmtree(workspace.root / ".store")
-    kills = 3
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for _ in range(kills):
-        running = subprocess.Popen(
-            ["dvc", "repro"],
-            cwd=workspace.root,
-            env={**os.environ, "PATH": path, "PYTHONPATH": ""},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        time.sleep(float(draw.uniform(5, 25)))
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
-        lock = workspace.root / "dvc.lock"
-        if lock.exists() and not lock.read_bytes().strip():
-            lock.unlink()  # as `make run` does
-    workspace.repro()
-    assert workspace.lock == wanted
-    book.note("Faults", "SIGKILL of `dvc repro` and all that it started", kills, kills)
-
-
-@pytest.mark.parametrize("moment", [0.15, 0.6, 2.5])
-def test_ctrl_c_ends_a_stage_with_a_line(workspace: Workspace, moment: float) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    running = subprocess.Popen(
-        ["python", "-m", "stages.edit", *arguments(STAGES["edit"])],
-        cwd=workspace.root,
-        env={**os.environ, "PATH": path, "PYTHONPATH": "", "EDCT_STORE": str(workspace.root / "s")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+@pytest.fixture(scope="module")
+def pairs_and_calibration(
+    finished: tuple[Workspace, Outcome], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Nursery]:
+    """A study of pairs, made from the finished study's own edits, and of simulations."""
+    folder = tmp_path_factory.mktemp("others")
+    workspace = finished[0].copy(folder / "edct")
+    edits = workspace.root / "data" / "edit" / "-".join(STAGES["edit"])
+    there = workspace.root / "data" / "recorded" / "pairs"
+    shutil.copytree(edits / "images", there)
+    shutil.copytree(workspace.root / "data/prepare/images", there, dirs_exist_ok=True)
+    rows = [json.loads(line) for line in (edits / "attempts.jsonl").read_text().splitlines()]
+    index = [
+        {
+            "id": f"{row['sample_id']}-{row['position']}-{row['attempt']}",
+            "original": f"{row['source']}.png",
+            "edited": f"{row['edited']}.png",
+            "instruction": row["instruction"],
+        }
+        for row in rows
+        if row["edited"]
+    ]
+    (there / "pairs.json").write_text(json.dumps(index))
+    workspace.compose(
+        "pairs=[own]",
+        "pairs.own.labels=null",
+        "calibration.replications=1",
+        "calibration.resamples=200",
     )
-    time.sleep(moment)
-    began = time.monotonic()
-    running.send_signal(signal.SIGINT)
-    said = running.communicate(timeout=20)[0]
-    took = time.monotonic() - began
-    if running.returncode == 0:
-        pytest.skip("it was faster than the interrupt")
-    assert took < 2
-    assert running.returncode == 130
-    assert "interrupted" in said
-    assert "Traceback" not in said
-    book.note("Faults", "Ctrl-C: a line within 2 s, no trace", 1, 1)
+    running = Nursery(workspace, folder / "store")
+    yield running
+    running.close()
+
+
+@long_only
+@pytest.mark.parametrize("stage", OTHERS)
+def test_a_stage_of_another_study_killed_at_any_moment(
+    pairs_and_calibration: Nursery, stage: str
+) -> None:
+    outputs, given = OTHERS[stage]
+    chain = Chain(pairs_and_calibration, stage, outputs, given)
+    chain.undisturbed()
+    chain.kill(KILLS, ALL.index(stage))
+    chain.note()
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """The fine-tuning study, finished, with a model that has had no time to learn anything."""
+    folder = tmp_path_factory.mktemp("training")
+    workspace = fresh(folder / "edct")
+    workspace.run(sys.executable, "-m", "stages.workflow.compose", *TUNING)
+    workspace.repro("finetune@tiny_edits")
+    running = Nursery(
+        workspace, folder / "store", "torch", "transformers", "peft", "stages.finetune"
+    )
+    yield running
+    running.close()
+
+
+@long_only
+@pytest.mark.local("peft")
+@pytest.mark.parametrize("stage", TRAINED)
+def test_a_training_killed_at_any_moment(training: Nursery, stage: str) -> None:
+    outputs, given = TRAINED[stage]
+    chain = Chain(training, stage, outputs, given)
+    chain.undisturbed()
+    chain.kill(KILLS // 2, ALL.index(stage))
+    chain.note()
 
 
 def test_status_of_a_finished_and_of_a_damaged_study(workspace: Workspace) -> None:

@@ -8,7 +8,8 @@ import pytest
 from stages import score
 from stages.records.errors import UserError
 from stages.reporting import capability, figures
-from stages.reporting.reading import read_capability, read_study
+from stages.reporting.published import read_capability
+from stages.reporting.reading import read_study
 from stages.reporting.study import Study
 from tests.stages.drawn import cell, write_study
 

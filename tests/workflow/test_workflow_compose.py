@@ -1,5 +1,6 @@
 """What can't be composed is answered with the names that there are, and with no path."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,21 @@ def test_a_wrong_override_is_one_line_with_near_names(override: str, said: str) 
     assert "use +" not in line
     assert "search path" not in line
     assert str(ROOT) not in line
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("  - override /nothing: x\n", "there is no nothing"),  # once it was sought without end
+        ("  - judge: [demo\n", "conf/config.yaml:"),
+        ("  - \ud800\n", "conf/"),
+    ],
+)
+def test_a_fault_in_conf_itself_is_one_line(change: str, said: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    path = tmp_path / "conf" / "config.yaml"
+    path.write_bytes(path.read_bytes() + change.encode("utf-8", "surrogatepass"))
+    with pytest.raises(UserError) as caught:
+        compose(tmp_path, [])
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
