@@ -1,6 +1,7 @@
 """An image as models exchange it: PNG bytes named by their content."""
 
 import hashlib
+import struct
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,12 @@ class Picture:
         """SHA-256 of the PNG bytes: the picture's name in records and on disk."""
         return hashlib.sha256(self.png).hexdigest()
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels, by the header: nothing is decoded."""
+        width, height = struct.unpack(">II", self.png[16:24])
+        return width, height
+
     @cached_property
     def pixels(self) -> NDArray[np.uint8]:
         """The image as ``(H, W, 3)`` RGB; not to be written to."""
@@ -33,7 +40,13 @@ class Picture:
     @classmethod
     def read(cls, data: bytes) -> "Picture":
         """Make a picture of an image file; plain PNG stays as it is, all else is written anew."""
-        return cls(data) if codec.is_plain_png(data) else cls.of(codec.decode(data))
+        if codec.is_plain_png(data):
+            return cls(data)
+        pixels = codec.decode(data)
+        pixels.flags.writeable = False
+        picture = cls.of(pixels)
+        picture.__dict__["pixels"] = pixels  # what decoding the PNG would give once more
+        return picture
 
     @classmethod
     def of(cls, pixels: NDArray[np.uint8]) -> "Picture":

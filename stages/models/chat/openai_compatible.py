@@ -15,10 +15,10 @@ from stages.models.protocol import CallError, Chat, Completion, Conversation, Fi
 from stages.models.wire.endpoint import Endpoint
 from stages.models.wire.errors import one_line
 from stages.models.wire.fault import Fault, Kind
-from stages.models.wire.parts import Encoding, data_url
+from stages.models.wire.parts import Encoding, Shown, written
 from stages.models.wire.preflight import of_listed, price_of
 from stages.models.wire.remote import Remote
-from stages.models.wire.sdk import client_of, send_by_sdk, silenced
+from stages.models.wire.sdk import post_json
 from stages.models.wire.seeds import seed_of
 from stages.models.wire.served import check_served
 from stages.models.wire.usage import usage_of
@@ -168,7 +168,7 @@ class OpenAICompatible(Remote, Chat):
         return self.completion(reply)
 
     def request(self, conversation: Conversation) -> Json:
-        """The body of the request, without what is the same in all of them."""
+        """The body of the request, without what is the same in all of them; for `written`."""
         body: Json = {
             "model": self.model,
             "messages": [self._message(turn) for turn in conversation.turns],
@@ -183,14 +183,10 @@ class OpenAICompatible(Remote, Chat):
     async def exchange(self, body: Json, *, paid: bool) -> "Reply":
         """Send a body to ``/chat/completions`` and return what came, once it holds a reply."""
 
+        sent = written({**body, **self.sampling, **self.extra_body})
+
         async def send(http: "httpx2.AsyncClient") -> "httpx2.Response":
-            return await send_by_sdk(
-                lambda: client_of(self.endpoint, http).chat.completions.with_raw_response.create(
-                    **body,
-                    extra_body={**self.sampling, **self.extra_body},
-                    extra_headers=silenced(self.endpoint),
-                )
-            )
+            return await post_json(self.endpoint, http, "/chat/completions", sent)
 
         return await self.endpoint.call(send, self._read, paid=paid)
 
@@ -226,7 +222,7 @@ class OpenAICompatible(Remote, Chat):
         if not turn.pictures:
             return {"role": turn.role, "content": turn.text}
         shown = [
-            {"type": "image_url", "image_url": {"url": data_url(picture, self.encoding)}}
+            {"type": "image_url", "image_url": {"url": Shown(picture, self.encoding)}}
             for picture in turn.pictures
         ]
         text = [{"type": "text", "text": turn.text}]

@@ -104,7 +104,7 @@ class ChatBoxes(Remote, Detector):
         return Detection(boxes, reply.usage)
 
     def _frame(self, picture: Picture) -> Frame:
-        height, width = picture.pixels.shape[:2]
+        width, height = picture.size
         if self.coordinates == "relative_1000":
             return Frame(width, height, 1000.0, 1000.0, self.overhang)
         sent_width, sent_height = self.chat.encoding.size(picture)

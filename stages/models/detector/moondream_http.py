@@ -94,7 +94,7 @@ class MoondreamHttp(Remote, Detector):
             headers = {"X-Moondream-Auth": key} if key else {}
             return await http.post(f"{self.endpoint.base_url}/detect", json=body, headers=headers)
 
-        height, width = picture.pixels.shape[:2]
+        width, height = picture.size
         frame = Frame(width, height, 1.0, 1.0, self.overhang)
 
         def read(response: "httpx2.Response") -> Detection:

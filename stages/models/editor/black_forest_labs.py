@@ -191,7 +191,7 @@ class BlackForestLabs(Remote, TaskEditor):
 
     def request(self, picture: Picture, instruction: str, seed: int) -> Json:
         """The body of the submission."""
-        height, width = picture.pixels.shape[:2]
+        width, height = picture.size
         body: Json = {
             **self.options,
             "prompt": instruction,

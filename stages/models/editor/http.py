@@ -102,7 +102,7 @@ class HttpEditor(Remote, Editor):
         self, picture: Picture, instruction: str, *, seed: int, attempt: int
     ) -> EditedImage:
         """Fill the template, send it, and take the image out of the reply."""
-        height, width = picture.pixels.shape[:2]
+        width, height = picture.size
         values: dict[str, Any] = {
             "image": base64_of(picture, self.images),
             "image_url": data_url(picture, self.images),

@@ -125,7 +125,7 @@ class OpenAIImages(Remote, Editor):
     def _size(self, picture: Picture) -> str:
         if self.size != "pixels":
             return self.size
-        height, width = picture.pixels.shape[:2]
+        width, height = picture.size
         columns, rows = sizes.in_steps(
             width, height, max_pixels=self.max_pixels, min_pixels=self.min_pixels
         )

@@ -115,7 +115,7 @@ class OpenRouterImages(Remote, Editor):
 
     def request(self, picture: Picture, instruction: str, seed: int) -> Json:
         """The body of the request."""
-        height, width = picture.pixels.shape[:2]
+        width, height = picture.size
         reference = {
             "type": "image_url",
             "image_url": {"url": data_url(picture, self.encoding)},

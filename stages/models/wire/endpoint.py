@@ -1,10 +1,12 @@
 """One provider: its address, key, clients, gate and patience, and the call that uses them all."""
 
 import asyncio
+import itertools
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -30,6 +32,8 @@ T = TypeVar("T")
 Send = Callable[["httpx2.AsyncClient"], Awaitable["httpx2.Response"]]
 
 CONNECT_S = 10.0
+CALLS_A_CLIENT = 8
+"""Calls at once for which there is one HTTP client."""
 
 
 class Endpoint:
@@ -94,9 +98,7 @@ class Endpoint:
         self.most_bytes = most_bytes
         self.patience = Patience(**(patience or {}))
         self.blame = Blame(provider, self.base_url, model, api_key_env, hint)
-        self._clients: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, AsyncGenerator[None, None]]
-        ] = WeakKeyDictionary()
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients] = WeakKeyDictionary()
 
     @property
     def gate(self) -> Gate:
@@ -110,26 +112,32 @@ class Endpoint:
         return Billing(self.model, keyed=self.secret.variable is not None)
 
     async def client(self) -> "httpx2.AsyncClient":
-        """The HTTP client of the running event loop, which closes it when it ends.
+        """An HTTP client of the running event loop, which closes it when it ends.
+
+        There is one for every few calls at once, and they take turns: a client looks at each of its
+        connections whenever a request begins or ends, which with many of them takes longer than
+        the request.
 
         A stage runs one event loop and says to no adapter when it is over. But a loop closes the
-        asynchronous generators that are still open, so one of these holds the client.
+        asynchronous generators that are still open, so one of these holds the clients.
         """
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            client = self._httpx.AsyncClient(
-                verify=_tls(),
-                headers=PLAIN,
-                event_hooks={"response": [bounded(self.provider, self.most_bytes)]},
-                timeout=self._httpx.Timeout(self.timeout_s, connect=CONNECT_S),
-                limits=self._httpx.Limits(
-                    max_connections=None, max_keepalive_connections=self.concurrency
-                ),
-            )
-            keeper = _keep(client)
+            made = [self._client() for _ in range(math.ceil(self.concurrency / CALLS_A_CLIENT))]
+            keeper = _keep(made)
             await anext(keeper)
-            self._clients[loop] = (client, keeper)
-        return self._clients[loop][0]
+            self._clients[loop] = _Clients(itertools.cycle(made), keeper)
+        return next(self._clients[loop].turn)
+
+    def _client(self) -> "httpx2.AsyncClient":
+        kept = min(self.concurrency, 2 * CALLS_A_CLIENT)  # turns are not always even
+        return self._httpx.AsyncClient(
+            verify=_tls(),
+            headers=PLAIN,
+            event_hooks={"response": [bounded(self.provider, self.most_bytes)]},
+            timeout=self._httpx.Timeout(self.timeout_s, connect=CONNECT_S),
+            limits=self._httpx.Limits(max_connections=None, max_keepalive_connections=kept),
+        )
 
     async def call(
         self,
@@ -314,8 +322,17 @@ def _tls() -> "ssl.SSLContext":
     return httpx2.create_ssl_context()
 
 
-async def _keep(client: "httpx2.AsyncClient") -> AsyncGenerator[None, None]:
+class _Clients(NamedTuple):
+    """The clients of one event loop."""
+
+    turn: Iterator["httpx2.AsyncClient"]
+    """Each in its turn, without end."""
+    keeper: AsyncGenerator[None, None]
+
+
+async def _keep(clients: "list[httpx2.AsyncClient]") -> AsyncGenerator[None, None]:
     try:
         yield
     finally:
-        await client.aclose()
+        for client in clients:
+            await client.aclose()
