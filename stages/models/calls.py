@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from stages.models.account import Account
 from stages.models.counts import Counts
 from stages.models.ledger import Spent
 from stages.models.picture import Picture
+from stages.models.places import Places
 from stages.models.prompt import Prompt
 from stages.models.protocol import (
     Adapter,
@@ -89,7 +91,7 @@ class Calls:
         self.made: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
-        self._slots: dict[int, asyncio.Semaphore] = {}
+        self._places = Places()
         self._fatal: UserError | None = None
 
     async def chat(
@@ -138,6 +140,7 @@ class Calls:
             "attempt": attempt,
         }
         pending = self.store.pending(request_key(request))
+        opened = lru_cache(maxsize=1)(_opened)  # looked at before it is stored, and then given out
 
         async def call() -> Stored:
             if isinstance(editor, TaskEditor):
@@ -147,7 +150,7 @@ class Calls:
             else:
                 edited = await editor.edit(picture, instruction, seed=seed, attempt=attempt)
             try:
-                codec.decode(edited.data)
+                await asyncio.to_thread(opened, edited.data)
             except codec.ImageError as error:
                 reason = f"the editor returned no image: {error}"
                 raise CallError(Status.API_ERROR, reason, edited.usage) from None
@@ -155,7 +158,9 @@ class Calls:
 
         async def through() -> Answered[Picture]:
             most = Usage(images=1)
-            return await self._through("editor", editor, request, call, _picture, most)
+            return await self._through(
+                "editor", editor, request, call, lambda stored: opened(stored.blobs["image"]), most
+            )
 
         try:
             answered = await through()
@@ -239,7 +244,7 @@ class Calls:
         most: Usage = NOTHING,
     ) -> Answered[T]:
         key = request_key(request)
-        if (answered := self._from_store(role, model, key, read)) is not None:
+        if (answered := await self._from_store(role, model, key, read)) is not None:
             return answered
         if self.store.replay:
             raise UserError(
@@ -247,14 +252,15 @@ class Calls:
                 f"holds no reply to this {role} call ({key[:12]}), and replay forbids making it",
                 "Import the store that belongs to this run, or unset EDCT_REPLAY.",
             )
-        async with self._slot(model), self.store.claim(key):
-            if (answered := self._from_store(role, model, key, read)) is not None:
+        async with self._places.of(model) as place, self.store.claim(key):
+            if (answered := await self._from_store(role, model, key, read)) is not None:
                 return answered
             if self._fatal is not None:
                 raise self._fatal
             try:
                 async with self._accounted(role, model, key, most) as used:
                     stored = await call()
+                    place.leave()  # a flush to the disk need not keep the next call waiting
                     used.append(Usage.model_validate(stored.reply["usage"]))
                     durable = model is not None and model.durable
                     await self.store.keep(key, request, stored, durable=durable)
@@ -265,7 +271,7 @@ class Calls:
                 self._fatal = error
                 raise
             self.made[role] += 1
-            return Answered(read(stored), _note(role, key, stored, model))
+            return Answered(await _read(stored, read), _note(role, key, stored, model))
 
     @asynccontextmanager
     async def _accounted(
@@ -291,22 +297,18 @@ class Calls:
             finally:
                 self.account.end(begun, billing, outcome, used)
 
-    def _from_store(
+    async def _from_store(
         self, role: str, model: Adapter | None, key: str, read: Callable[[Stored], T]
     ) -> Answered[T] | None:
         stored = self.store.get(key)
         if stored is None:
             return None
         try:
-            value = read(stored)
+            value = await _read(stored, read)
         except Unparsed:
             return None  # readers have changed since: what can't be read is no good reply
         self.answered[role] += 1
         return Answered(value, _note(role, key, stored, model))
-
-    def _slot(self, model: Adapter | None) -> asyncio.Semaphore:
-        limit = model.concurrency if model is not None else 4
-        return self._slots.setdefault(id(model), asyncio.Semaphore(limit))
 
     def summary(self) -> str:
         """One line: calls made, answered from the store, failed, and what they cost."""
@@ -328,8 +330,16 @@ def _stored(reply: dict[str, Any], usage: Usage, **blobs: bytes) -> Stored:
     return Stored({**reply, "usage": usage.model_dump()}, blobs)
 
 
-def _picture(stored: Stored) -> Picture:
-    return Picture.read(stored.blobs["image"])
+def _opened(data: bytes) -> Picture:
+    """An image file, with its pixels at hand; raises ImageError where it is none."""
+    picture = Picture.read(data)
+    picture.pixels  # noqa: B018 - decodes
+    return picture
+
+
+async def _read(stored: Stored, read: Callable[[Stored], T]) -> T:
+    """Read a reply; images are opened beside the event loop, since other calls go on."""
+    return await asyncio.to_thread(read, stored) if stored.blobs else read(stored)
 
 
 def _note(role: str, key: str, stored: Stored, model: Adapter | None) -> CallNote:

@@ -24,6 +24,8 @@ from stages.records.errors import UserError
 
 NAME = "ledger.jsonl"
 BEGUN = "begun"
+_PART = 1 << 20
+"""Bytes that are read at a time; no line is as long."""
 
 
 class Kind(NamedTuple):
@@ -134,9 +136,7 @@ class Ledger:
             self._catch_up(handle)
             charge = decide()
             if charge is not None:
-                line = charge.model_dump_json().encode() + b"\n"
-                self._write(handle, line if self._ends_whole(handle) else b"\n" + line)
-                self._catch_up(handle)
+                self._add(handle, charge)
             return charge
 
     def read(self) -> None:
@@ -158,8 +158,7 @@ class Ledger:
     @contextmanager
     def _locked(self) -> Iterator[int]:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o644)
+            handle = self._opened()
         except OSError as error:
             raise self._unwritable(error) from error
         try:
@@ -167,6 +166,24 @@ class Ledger:
             yield handle
         finally:
             os.close(handle)
+
+    def _opened(self) -> int:
+        flags = os.O_CREAT | os.O_RDWR | os.O_APPEND
+        try:
+            return os.open(self.path, flags, 0o644)
+        except FileNotFoundError:  # its folder comes with the first line
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(self.path, flags, 0o644)
+
+    def _add(self, handle: int, charge: Charge) -> None:
+        line = charge.model_dump_json().encode() + b"\n"
+        if self._offset == os.fstat(handle).st_size:  # read to the end, and that is a whole line
+            self._write(handle, line)
+            self._count(charge)
+            self._offset += len(line)
+        else:
+            self._write(handle, b"\n" + line)
+            self._catch_up(handle)
 
     def _write(self, handle: int, data: bytes) -> None:
         try:
@@ -182,27 +199,21 @@ class Ledger:
             "Make room or make it writable, and run again: what is stored stays.",
         )
 
-    def _ends_whole(self, handle: int) -> bool:
-        size = os.fstat(handle).st_size
-        return size == 0 or os.pread(handle, 1, size - 1) == b"\n"
-
     def _catch_up(self, handle: int) -> None:
         size = os.fstat(handle).st_size
         if size < self._offset:  # somebody began a new one
             self._forget()
-        data = b""
-        while self._offset + len(data) < size:
-            part = os.pread(handle, size - self._offset - len(data), self._offset + len(data))
-            if not part:
-                break
-            data += part
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for line in whole.splitlines():
-            if (charge := _parsed(line)) is not None:
-                self._count(charge)
-            elif line.strip():
-                print(f"ledger: a line of {self.path} is damaged; left out", file=sys.stderr)
+        while self._offset < size:
+            part = os.pread(handle, min(_PART, size - self._offset), self._offset)
+            whole = part[: part.rfind(b"\n") + 1]
+            if not whole:
+                break  # a line that its writer did not end
+            self._offset += len(whole)
+            for line in whole.splitlines():
+                if (charge := _parsed(line)) is not None:
+                    self._count(charge)
+                elif line.strip():
+                    print(f"ledger: a line of {self.path} is damaged; left out", file=sys.stderr)
 
     def _count(self, charge: Charge) -> None:
         spent = self.spent(charge.study)
@@ -215,7 +226,10 @@ class Ledger:
             return
         self._close(charge.id, spent)
         spent.add(charge)
-        self._last[charge.study, charge.key] = charge
+        if charge.outcome == "ok":  # nobody takes it over: a ledger of many calls is not held whole
+            self._last.pop((charge.study, charge.key), None)
+        else:
+            self._last[charge.study, charge.key] = charge
         if charge.cost_usd is not None:
             kind = Kind.of(charge)
             self._largest[kind] = max(self._largest.get(kind, 0.0), charge.cost_usd)

@@ -81,6 +81,8 @@ class Store:
 
     def __init__(self, root: Path, *, replay: bool = False) -> None:
         self.root, self.replay = root, replay
+        self._replies, self._blobs = root / "replies", root / "blobs"
+        self._claims, self._pending = root / "claims", root / "pending"
         self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="store")
 
     @classmethod
@@ -141,7 +143,7 @@ class Store:
 
     def pending(self, key: str) -> Pending:
         """The place of the ticket of a task that was submitted for this key."""
-        return Pending(self.root / "pending" / f"{key}.json")
+        return Pending(self._pending / f"{key}.json")
 
     @asynccontextmanager
     async def claim(self, key: str) -> AsyncIterator[None]:
@@ -149,11 +151,14 @@ class Store:
 
         The lock is the operating system's: it goes when its holder does, however that ends.
         """
-        path = self.root / "claims" / key
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = self._claims / key
         pause = 0.01
         while True:
-            handle = os.open(path, os.O_CREAT | os.O_RDWR)
+            try:
+                handle = os.open(path, os.O_CREAT | os.O_RDWR)
+            except FileNotFoundError:
+                self._claims.mkdir(parents=True, exist_ok=True)
+                continue
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self._is_current(handle, path):
@@ -234,10 +239,10 @@ class Store:
         tar.addfile(info, io.BytesIO(data))
 
     def _reply_path(self, key: str) -> Path:
-        return self.root / "replies" / key[:2] / f"{key}.json"
+        return self._replies / f"{key[:2]}/{key}.json"
 
     def _blob_path(self, sha: str) -> Path:
-        return self.root / "blobs" / sha[:2] / sha
+        return self._blobs / f"{sha[:2]}/{sha}"
 
     def _read_blob(self, sha: str) -> bytes:
         try:
@@ -261,24 +266,32 @@ class Store:
         return sha
 
     def _write(self, path: Path, data: bytes, durable: bool) -> None:
+        partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.partial")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.partial")
             try:
-                with partial.open("wb") as file:
-                    file.write(data)
-                    if durable:
-                        file.flush()
-                        os.fsync(file.fileno())
-                os.replace(partial, path)
-            finally:
-                partial.unlink(missing_ok=True)
+                self._place(partial, path, data, durable)
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._place(partial, path, data, durable)
         except OSError as error:
             raise UserError(
                 str(self.root),
                 f"a reply could not be written ({error.strerror})",
                 "Make room or make it writable, and run again: what is stored stays.",
             ) from error
+
+    @staticmethod
+    def _place(partial: Path, path: Path, data: bytes, durable: bool) -> None:
+        try:
+            with partial.open("wb") as file:
+                file.write(data)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(partial, path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
 
     def _set_aside(self, path: Path, error: Exception) -> None:
         aside = self.root / "damaged" / path.name

@@ -4,10 +4,12 @@ Where the target is, detector and segmenter say; how much changed inside and out
 measures; both through the store, so that a new threshold asks nobody again.
 """
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stages.imaging import codec, localization, mask, size
 from stages.imaging.settings import Settings
@@ -85,13 +87,16 @@ class Gate:
         except CallError as error:
             error.notes = notes
             raise
-        dilated = mask.dilate(segmented.value, radius_share=self.settings.dilation_share)
-        shown = Picture.of(dilated.astype(np.uint8) * 255)
+        shown = await asyncio.to_thread(self._dilated, segmented.value)
         return Grounding(boxes, shown, (*notes, segmented.note))
+
+    def _dilated(self, found: NDArray[np.bool_]) -> Picture:
+        dilated = mask.dilate(found, radius_share=self.settings.dilation_share)
+        return Picture.of(dilated.astype(np.uint8) * 255)
 
     def fit(self, returned: Picture, source: Picture) -> Picture | None:
         """What an editor returned, in the source's size; None where the aspect ratio differs."""
-        if returned.pixels.shape == source.pixels.shape:
+        if returned.size == source.size:
             return returned
         fitted = size.fit(
             returned.pixels, source.pixels.shape, aspect_tolerance=self.settings.aspect_tolerance

@@ -316,6 +316,26 @@ def test_a_torn_line_costs_that_line_alone(
     assert "damaged" in capsys.readouterr().err
 
 
+def test_a_ledger_of_many_calls_is_read_in_parts_and_not_held(tmp_path: Path) -> None:
+    model, calls = Paid(), Calls(Store(tmp_path))
+    ask(calls, model, 1)
+    begun, ended = calls.account.ledger.path.read_text().splitlines()
+    lines = [
+        line.replace(Charge.model_validate_json(begun).id, f"{n:032x}") + "\n"
+        for n in range(4000)
+        for line in (begun, ended)
+    ]
+    text = "".join(lines)
+    assert len(text) > 2 << 20, "several parts"
+    calls.account.ledger.path.write_text(text)
+    ledger = Ledger(calls.account.ledger.path)
+    ledger.read()
+    spent = ledger.spent("")
+    assert (spent.calls, spent.open_calls, spent.unknown) == (4000, 0, 4000)
+    assert not ledger._last
+    assert not ledger._open
+
+
 def test_a_line_names_the_stage_that_it_was_written_for(tmp_path: Path) -> None:
     with on_behalf_of("baseline"):
         ask(calls_of(tmp_path), Paid(), 1)

@@ -155,6 +155,27 @@ def test_no_more_calls_are_under_way_than_the_adapter_allows(tmp_path: Path) -> 
     assert model.most == 2
 
 
+def test_a_reply_is_written_while_the_next_call_is_made(tmp_path: Path) -> None:
+    model, store = Scripted(), Store(tmp_path)
+    model.concurrency = 1
+    keep, began = store.keep, asyncio.Event()
+
+    async def slow_keep(*args: Any, **options: Any) -> None:
+        if len(model.heard) == 2:
+            began.set()
+        await asyncio.wait_for(began.wait(), 10)  # not before the next call has begun
+        await keep(*args, **options)
+
+    store.keep = slow_keep  # type: ignore[method-assign]
+    calls = Calls(store)
+
+    async def both() -> None:
+        await asyncio.gather(*(calls.chat("judge", model, ask(t), str) for t in ("a", "b")))
+
+    asyncio.run(both())
+    assert model.most == 1
+
+
 def test_replay_names_the_first_missing_call_and_makes_none(tmp_path: Path) -> None:
     model, calls = Scripted("7"), Calls(Store(tmp_path, replay=True))
     with pytest.raises(UserError, match=r"no reply to this judge call \([0-9a-f]{12}\)"):
