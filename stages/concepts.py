@@ -72,7 +72,7 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, seed=seed)
     limits = parameters.section(params, "limits", sections.Limits)
-    answers = jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)
+    answers = jsonl.held(folders.baseline(cell) / "answers.jsonl", Answer)
     axes = {"target": target, "extractor": extractor, "seed": seed}
     where = f"concepts {target}-{extractor}-{seed}"
     done = executor.over(answers, reading, root, params, label=where, **axes)

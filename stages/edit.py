@@ -6,13 +6,15 @@ maps are PNG files named by their SHA-256. Generation and verification are one s
 verdict decides what the next edit starts from: propose, ground, measure, accept or try once more.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stages.models.acceptance import Acceptance
 from stages.models.picture import Picture
+from stages.models.places import MEASUREMENTS
 from stages.models.prompt import Prompt
 from stages.models.protocol import CallError, Editor
 from stages.models.verification import Grounding
@@ -77,7 +79,7 @@ class Studio:
             returned = await calls.edit(
                 self.editor, source, row.instruction, seed=self.seed, attempt=number
             )
-            height, width = returned.value.pixels.shape[:2]
+            width, height = returned.value.size
             row = row.model_copy(
                 update={
                     "returned_width": width,
@@ -85,7 +87,7 @@ class Studio:
                     "calls": (*row.calls, returned.note),
                 }
             )
-            edited = gate.fit(returned.value, source)
+            edited = await asyncio.to_thread(gate.fit, returned.value, source)
             if edited is None:
                 reason = f"{width}×{height} has another aspect ratio than the source"
                 return _ended(row, Status.SIZE_MISMATCH, reason), None
@@ -154,7 +156,8 @@ def editing(
         image = samples[chain.sample_id].image
         return await studio.run_chain(chain, Picture.load(folders.prepare / "images", image))
 
-    return Crew(make, 2 * studio.editor.concurrency, acceptance.calls)
+    # While some are edited, others wait to be, and as many are measured as there are cores.
+    return Crew(make, 2 * studio.editor.concurrency + MEASUREMENTS, acceptance.calls)
 
 
 def run(
@@ -164,15 +167,18 @@ def run(
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, editor=editor, seed=seed)
     limits = parameters.section(params, "limits", sections.Limits)
-    chains = jsonl.read(folders.instructions(cell) / "instructions.jsonl", InstructionChain)
+    chains = jsonl.held(folders.instructions(cell) / "instructions.jsonl", InstructionChain)
     axes = {"target": target, "extractor": extractor, "editor": editor, "seed": seed}
     where = f"edit {target}-{extractor}-{editor}-{seed}"
     done = executor.over(chains, editing, root, params, label=where, **axes)
-    attempts = [row for rows in done.rows for row in rows]
-    outcome = tally.check(where, (row.status for row in attempts), limits.max_failed_share)
-    looks = [row.inspection.status for row in attempts if row.inspection]
+
+    def attempts() -> Iterator[Attempt]:
+        return (row for rows in done.rows for row in rows)
+
+    outcome = tally.check(where, (row.status for row in attempts()), limits.max_failed_share)
+    looks = [row.inspection.status for row in attempts() if row.inspection]
     looked = tally.check(f"{where} (verifier)", looks, limits.max_failed_share)
-    jsonl.write(folders.edit(cell) / "attempts.jsonl", attempts)
+    jsonl.write(folders.edit(cell) / "attempts.jsonl", attempts())
     outcome += f"; verifier {looked}" if looks else ""
     print(f"{where}: {outcome}; {done.summary}")
 

@@ -34,7 +34,8 @@ def writing(
     cell = cells.cell(target=target, extractor=extractor, seed=seed)
     max_tokens = parameters.section(params, "generation", sections.Generation).max_tokens
     samples = {s.id: s for s in jsonl.read(folders.prepare / "samples.jsonl", Sample)}
-    answers = {a.sample_id: a for a in jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer)}
+    answers = jsonl.held(folders.baseline(cell) / "answers.jsonl", Answer)
+    answered = {answer.sample_id: row for row, answer in enumerate(answers)}
     ask_all, parse, edit = (
         prompts.load(root, params, name) for name in ("instructions", "parse_edit", "edit")
     )
@@ -43,7 +44,7 @@ def writing(
     async def instruct(found: ConceptList) -> InstructionChain:
         if found.status is not Status.OK:
             return _none(found, Status.NOT_REACHED, f"no concepts: {found.status}")
-        answer, n = answers[found.sample_id], len(found.concepts)
+        answer, n = answers[answered[found.sample_id]], len(found.concepts)
         numbered = "\n".join(f"{i}. {c.text}" for i, c in enumerate(found.concepts, 1))
         text = ask_all.render(
             question=samples[found.sample_id].question,
@@ -99,7 +100,7 @@ def run(root: Path, params: Mapping[str, Any], *, target: str, extractor: str, s
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, seed=seed)
     limits = parameters.section(params, "limits", sections.Limits)
-    lists = jsonl.read(folders.concepts(cell) / "concepts.jsonl", ConceptList)
+    lists = jsonl.held(folders.concepts(cell) / "concepts.jsonl", ConceptList)
     axes = {"target": target, "extractor": extractor, "seed": seed}
     where = f"instructions {target}-{extractor}-{seed}"
     done = executor.over(lists, writing, root, params, label=where, **axes)

@@ -6,7 +6,7 @@ on the rubric. The judge reads text alone, unless it is to see the original and 
 well. A reply that can't be read scores nothing; the row says why.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from stages.records import jsonl
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
 from stages.records.base import Status
+from stages.records.held import Held
 from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.workflow import cast, cells, executor, prompts, sections, tally
@@ -137,14 +138,17 @@ class Bench:
 
 
 def cases(
-    samples: list[Sample], before: list[Answer], attempts: list[Attempt], after: list[Answer]
-) -> list[Case]:
+    samples: Iterable[Sample],
+    before: Iterable[Answer],
+    attempts: Iterable[Attempt],
+    after: Iterable[Answer],
+) -> Iterator[Case]:
     """Join what belongs to each answer about an edited image."""
     questions = {sample.id: sample.question for sample in samples}
     originals = {answer.sample_id: answer for answer in before}
     edits = {(a.sample_id, a.position): a.instruction for a in attempts if a.status is Status.OK}
-    return [
-        Case(
+    for answer in after:
+        yield Case(
             questions[answer.sample_id],
             originals[answer.sample_id],
             tuple(
@@ -154,8 +158,12 @@ def cases(
             ),
             answer,
         )
-        for answer in after
-    ]
+
+
+def heard(path: Path) -> Iterator[Answer]:
+    """Answers as a judge reads them: without the notes of their calls, which are most of them."""
+    for answer in jsonl.each(path, Answer):
+        yield answer.model_copy(update={"calls": ()})
 
 
 def judging(
@@ -207,16 +215,16 @@ def run(
     cell = cells.cell(**axes, seed=seed)
     limits = parameters.section(params, "limits", sections.Limits)
     settings = parameters.section(params, "judge", sections.JudgeSettings)
-    docket = [
+    docket = Held.of(
         (case, replicate)
         for case in cases(
-            jsonl.read(folders.prepare / "samples.jsonl", Sample),
-            jsonl.read(folders.baseline(cell) / "answers.jsonl", Answer),
-            jsonl.read(folders.edit(cell) / "attempts.jsonl", Attempt),
-            jsonl.read(folders.requery(cell) / "answers.jsonl", Answer),
+            jsonl.each(folders.prepare / "samples.jsonl", Sample),
+            heard(folders.baseline(cell) / "answers.jsonl"),
+            jsonl.each(folders.edit(cell) / "attempts.jsonl", Attempt),
+            heard(folders.requery(cell) / "answers.jsonl"),
         )
         for replicate in range(settings.replicates)
-    ]
+    )
     where = f"judge {target}-{extractor}-{editor}-{judge}-{seed}"
     done = executor.over(docket, judging, root, params, label=where, **axes, seed=seed)
     outcome = tally.check(where, (row.status for row in done.rows), limits.max_failed_share)

@@ -82,7 +82,7 @@ def run(root: Path, params: Mapping[str, Any], *, pair: str) -> None:
             update = {"status": error.status, "reason": error.reason, "calls": calls}
             return row.model_copy(update=update)
 
-    attempts = asyncio.run(for_each(pairs, verify, at_once=AT_ONCE, label=f"pairs {pair}"))
+    attempts = list(asyncio.run(for_each(pairs, verify, at_once=AT_ONCE, label=f"pairs {pair}")))
     limits = parameters.section(params, "limits", sections.Limits)
     outcome = tally.check(
         f"pairs {pair}", (row.status for row in attempts), limits.max_failed_share

@@ -13,6 +13,7 @@ from stages.records import jsonl
 from stages.records.answer import Answer
 from stages.records.attempt import Attempt
 from stages.records.base import Status
+from stages.records.held import Held
 from stages.records.sample import Sample
 from stages.workflow import cast, cells, executor, sections, tally
 from stages.workflow import params as parameters
@@ -45,11 +46,11 @@ def run(
     """Ask one target about every counterfactual made for it."""
     folders = Folders(root)
     cell = cells.cell(target=target, extractor=extractor, editor=editor, seed=seed)
-    attempts = jsonl.read(folders.edit(cell) / "attempts.jsonl", Attempt)
+    attempts = jsonl.each(folders.edit(cell) / "attempts.jsonl", Attempt)
+    accepted = Held.of(attempt for attempt in attempts if attempt.status is Status.OK)
     limits = parameters.section(params, "limits", sections.Limits)
     axes = {"target": target, "extractor": extractor, "editor": editor, "seed": seed}
     where = f"requery {target}-{extractor}-{editor}-{seed}"
-    accepted = [attempt for attempt in attempts if attempt.status is Status.OK]
     done = executor.over(accepted, asking, root, params, label=where, **axes)
     outcome = tally.check(where, (a.status for a in done.rows), limits.max_failed_share)
     jsonl.write(folders.requery(cell) / "answers.jsonl", done.rows)

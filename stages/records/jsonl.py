@@ -1,13 +1,14 @@
 """Records on disk: one JSON object a line, UTF-8, written whole or not at all."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from stages.records.errors import UserError
+from stages.records.held import Held
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -20,18 +21,42 @@ def read(path: Path, model: type[R]) -> list[R]:
     UserError
         If the file is missing, or a row is no JSON or does not fit the record; names file and row.
     """
+    return list(each(path, model))
+
+
+def held(path: Path, model: type[R]) -> Held[R]:
+    """The same, checked at once and held as they are on disk, for files of many long rows."""
+    lines = []
+    for row, line in _lines(path):
+        parse_row(line, model, path, row)
+        lines.append(line)
+    return Held(lines, model.model_validate_json)
+
+
+def each(path: Path, model: type[R]) -> Iterator[R]:
+    """The same, one after the other, for who keeps only a part of them."""
+    for row, line in _lines(path):
+        yield parse_row(line, model, path, row)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Rows that are not blank, with their numbers from 1."""
+    start = 0
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        with path.open("rb") as file:
+            for row, line in enumerate(file, 1):
+                line.decode()
+                if line.strip():
+                    yield row, line
+                start += len(line)
     except FileNotFoundError:
         raise UserError(str(path), "the file is missing", "Run `dvc repro` first.") from None
     except UnicodeDecodeError as error:
-        raise UserError(
-            str(path), f"not UTF-8 at byte {error.start}", "Save it as UTF-8."
-        ) from None
-    return [parse_row(line, model, path, row) for row, line in enumerate(lines, 1) if line.strip()]
+        at = start + error.start
+        raise UserError(str(path), f"not UTF-8 at byte {at}", "Save it as UTF-8.") from None
 
 
-def parse_row(line: str, model: type[R], path: Path, row: int) -> R:
+def parse_row(line: str | bytes, model: type[R], path: Path, row: int) -> R:
     """Read one line as a record; an error names the file, the row and the field."""
     try:
         return model.model_validate_json(line)

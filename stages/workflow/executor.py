@@ -44,7 +44,7 @@ return annotation ``Crew[I, R]`` names records, or lists and named tuples of the
 class Done(Generic[R]):
     """What came of all items."""
 
-    rows: list[R]
+    rows: Sequence[R]
     """In the order of the items."""
     summary: str
     """One line: calls made, answered from the store, failed, and their cost, over all workers."""

@@ -23,6 +23,7 @@ from stages.models.account import on_whose_behalf
 from stages.models.counts import Counts
 from stages.models.store import Store
 from stages.records.errors import UserError
+from stages.records.held import Held
 from stages.workflow.executor import Done, Recipe
 from stages.workflow.executor_cluster import connected
 from stages.workflow.executor_worker import ENVIRONMENT, Plan, Reply, Worker, kinds, named
@@ -118,7 +119,7 @@ class Shift:
         self._waiting = deque(range(len(items)))
         self._suspects: deque[int] = deque()
         self._deaths: Counter[int] = Counter()
-        self._rows: dict[int, Any] = {}
+        self._rows: dict[int, bytes] = {}
         self._fault: Exception | None = None
         self._placed = False
         self._in_vain = 0
@@ -128,13 +129,14 @@ class Shift:
         self._progress = Progress(label, len(items))
         self.counts = Counts()
 
-    async def work(self, workers: int) -> list[Any]:
+    async def work(self, workers: int) -> Held[Any]:
         """All rows, in the order of the items."""
         await asyncio.gather(*(self._place() for _ in range(workers)))
         self._progress.clear()
         if self._fault is not None:
             raise self._fault
-        return [self._rows[index] for index in range(len(self._items))]
+        rows = [self._rows[index] for index in range(len(self._items))]
+        return Held(rows, self._kind.validate_json)
 
     async def _place(self) -> None:
         """One worker's place: a new worker whenever one has died, until all is done."""
@@ -200,7 +202,8 @@ class Shift:
                 hands.active -= 1
             row = self._read(reply)
             if row is not None:
-                self._rows[index] = self._kind.validate_json(row)
+                self._kind.validate_json(row)
+                self._rows[index] = row.encode()
                 self._in_vain = 0
                 self._progress.show(len(self._rows))
             if len(self._rows) == len(self._items):

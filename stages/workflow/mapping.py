@@ -1,9 +1,12 @@
 """Work over many items at once: a bounded number under way, results in the order of the items."""
 
 import asyncio
+import pickle
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
+
+from stages.records.held import Held
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,13 +40,15 @@ class Progress:
 
 async def for_each(
     items: Sequence[T], work: Callable[[T], Awaitable[R]], *, at_once: int, label: str
-) -> list[R]:
+) -> Held[R]:
     """Apply ``work`` to every item, at most ``at_once`` at a time, with a progress line.
+
+    Results are held as bytes, since records of tens of thousands of samples would fill the memory.
 
     After an exception no further item is begun, but calls under way are waited for, since they may
     have been paid for and their replies are worth keeping; then the first exception is raised.
     """
-    results: dict[int, R] = {}
+    results: dict[int, bytes] = {}
     faults: list[Exception] = []
     waiting = iter(enumerate(items))
     progress = Progress(label, len(items))
@@ -53,7 +58,7 @@ async def for_each(
             if faults:
                 return
             try:
-                results[index] = await work(item)
+                results[index] = pickle.dumps(await work(item))
             except Exception as error:
                 faults.append(error)
             progress.show(len(results))
@@ -62,4 +67,4 @@ async def for_each(
     progress.clear()
     if faults:
         raise faults[0]
-    return [results[index] for index in range(len(items))]
+    return Held([results[index] for index in range(len(items))], pickle.loads)

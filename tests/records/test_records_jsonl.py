@@ -1,5 +1,6 @@
 """Records on disk: every row comes back, and a bad one is named."""
 
+import weakref
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from stages.records import jsonl
 from stages.records.concept import Concept
 from stages.records.errors import UserError
+from stages.records.held import Held
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
@@ -62,3 +64,24 @@ def test_a_failed_write_leaves_the_earlier_file(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         jsonl.write(path, broken())
     assert jsonl.read(path, Concept) == rows
+
+
+def test_rows_that_are_held_are_the_rows_and_are_checked_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = [Concept(object=name, text="ü") for name in "abc"]
+    jsonl.write(path, rows)
+    held = jsonl.held(path, Concept)
+    assert (list(held), len(held), held[-1], list(held[1:])) == (rows, 3, rows[2], rows[1:])
+    assert list(Held.of(rows)) == rows
+    path.write_text('{"object": "a", "text": "a"}\n{}\n')
+    with pytest.raises(UserError, match=r"rows\.jsonl:2"):
+        jsonl.held(path, Concept)
+
+
+def test_no_record_outlives_its_row_where_rows_are_held() -> None:
+    row = Concept(object="a", text="a" * 50)
+    left = weakref.ref(row)
+    held = Held.of([row])
+    del row
+    assert left() is None
+    assert held[0].object == "a"

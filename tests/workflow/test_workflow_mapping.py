@@ -22,7 +22,7 @@ def test_results_keep_the_order_of_items_and_work_is_bounded() -> None:
         return item * item
 
     found = asyncio.run(for_each(range(30), work, at_once=4, label="t"))
-    assert found == [n * n for n in range(30)]
+    assert list(found) == [n * n for n in range(30)]
     assert most == 4
 
 
@@ -30,7 +30,7 @@ def test_no_items_are_no_results() -> None:
     async def work(item: int) -> int:
         raise AssertionError
 
-    assert asyncio.run(for_each([], work, at_once=4, label="t")) == []
+    assert not asyncio.run(for_each([], work, at_once=4, label="t"))
 
 
 def test_the_first_fault_is_raised_after_what_was_under_way_has_ended() -> None:
