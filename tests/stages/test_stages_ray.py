@@ -133,7 +133,7 @@ def test_workers_give_the_rows_and_the_line_of_one_process(cluster: Path, tmp_pa
     key = hashlib.sha256(SECRET.encode()).hexdigest()  # the cluster's environment, not this one's
     assert {row.key for rows in shared.rows for row in rows} == {key}
     alike = [[row.model_copy(update={"key": key}) for row in rows] for rows in local.rows]
-    assert shared.rows == alike
+    assert list(shared.rows) == alike
     assert shared.summary == local.summary
     assert computed(tmp_path / "ray") == Counter(NAMES)
     again = work(tmp_path / "ray", items(), {})  # either finds what the other has stored
