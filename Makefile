@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-SOAK := tests/faults tests/models/test_models_injection.py $(addprefix tests/pipeline/test_pipeline_,kills.py kills_dvc.py interrupt.py disk.py)
+SOAK := tests/faults tests/models/test_models_injection.py $(addprefix tests/pipeline/test_pipeline_,kills.py kills_dvc.py kills_ray.py interrupt.py disk.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help install status preflight dry-run spending run test soak soak-http audit bench test-all extras params check-params lint store-export store-import bench-export bench-replay annotate annotate-import clean

@@ -45,7 +45,7 @@ class Pending:
             held = json.loads(self.path.read_bytes())
             age = max(0.0, time.time() - float(held["submitted_at"]))
             return Ticket(dict(held["task"]), age)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     async def write(self, task: Mapping[str, Any]) -> None:

@@ -106,7 +106,7 @@ class Store:
                 raise ValueError("it answers another request")
             blobs = {name: self._read_blob(sha) for name, sha in entry["blobs"].items()}
             return Stored(entry["reply"], blobs)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             self._set_aside(path, error)
             return None
 
@@ -114,7 +114,7 @@ class Store:
         """The identity of the model whose reply is under a key; None where there is no reply."""
         try:
             found = json.loads(self._reply_path(key).read_bytes())["request"]["model"]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
         return found if isinstance(found, dict) else None
 

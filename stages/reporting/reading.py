@@ -237,5 +237,5 @@ def _json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(str(path), "the file is missing", "Run `dvc repro` first.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(str(path), f"no JSON ({error})", "Remove it; `dvc repro`.") from None

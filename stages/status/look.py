@@ -111,7 +111,7 @@ def _objects(path: Path) -> Iterator[Mapping[str, Any]]:
     for line in lines:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = {"status": "unreadable"}
         if isinstance(row, dict):
             yield row

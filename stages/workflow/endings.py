@@ -45,7 +45,7 @@ def read(root: Path) -> Mapping[str, Ending]:
     """All notes by the name of their stage; one that can't be read is passed over."""
     found = {}
     for path in sorted((root / FOLDER).glob("*.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             note = json.loads(path.read_bytes())
             line, process = str(note["line"]), int(note["process"])
             state = "failed" if line else "under way" if _lives(process) else "killed"

@@ -20,6 +20,8 @@ from tests.faults.mangle import mangled
 
 PNG = codec.encode_png(np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3))
 
+DEEP = 100_000
+"""Levels of JSON that no decoder goes down to."""
 tried: Counter[str] = Counter()
 """Inputs of the test that runs, by case."""
 
@@ -82,6 +84,8 @@ def try_loader(name: str, loader: Loader, folder: Path, short: int = 40) -> None
     @some(short, 10 * short)
     @given(mangled(loader.good))
     @example(loader.good.replace(b"}}", b"\n}}", 1))
+    @example(b"[" * DEEP)
+    @example(b'{"a":' * DEEP)
     def all_of_them(data: bytes) -> None:
         path.write_bytes(data)
         tried[name] += 1

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -31,7 +31,7 @@ from stages.records.judgement import Judgement
 from stages.records.sample import Sample
 from stages.records.score import Intervention
 from tests.faults import book
-from tests.faults.fuzz import counted, some, tried  # noqa: F401
+from tests.faults.fuzz import DEEP, counted, some, tried  # noqa: F401
 from tests.faults.mangle import TOKENS, mangled
 from tests.faults.said import SAID, sound
 from tests.models.contract.cases import CASES
@@ -223,9 +223,11 @@ def test_a_damaged_reply_in_the_store_is_the_same_or_missing(
 
     @some(100, 800)
     @given(mangled(good))
+    @example(b"[" * DEEP)
     def all_of_them(data: bytes) -> None:
         path.write_bytes(data)
         tried["replies in the store"] += 1
+        assert store.model_of(key) is None
         assert store.get(key) in (None, stored)
 
     all_of_them()
