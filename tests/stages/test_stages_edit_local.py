@@ -1,5 +1,7 @@
 """A whole study with a detector, a segmenter and an editor that hold (random) weights here."""
 
+import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,85 @@ def test_no_path_of_a_checkpoint_is_in_an_output(study: Run, tiny: Tiny) -> None
     for name in ("owlv2", "sam2", "flux2_klein"):
         for file in study.root.rglob("data/*/**/*.json*"):
             assert tiny(name) not in file.read_text(encoding="utf-8")
+
+
+def test_weights_are_loaded_once_a_stage(
+    study: Run,
+    tiny: Tiny,
+    tiny_qwen3_vl: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Detector and segmenter are one SAM 3, the verifier is another model, and so is the editor."""
+    from diffusers import DiffusionPipeline
+    from transformers import PreTrainedModel
+
+    loads: Counter[str] = Counter()
+    for base in (PreTrainedModel, DiffusionPipeline):
+        load = base.from_pretrained.__func__
+
+        def counted(cls: Any, *rest: Any, load: Any = load, **more: Any) -> Any:
+            loads[cls.__name__] += 1
+            return load(cls, *rest, **more)
+
+        monkeypatch.setattr(base, "from_pretrained", classmethod(counted))
+    # Copies, so that no other test holds these weights already.
+    here = {
+        name: str(shutil.copytree(folder, tmp_path / name))
+        for name, folder in (
+            ("sam3", tiny("sam3")),
+            ("qwen", tiny_qwen3_vl),
+            ("kontext", tiny("flux_kontext")),
+        )
+    }
+    monkeypatch.setenv("EDCT_STORE", str(tmp_path / "store"))
+    root = tmp_path / "edct"
+    for part in ("prompts", "conf", "data/prepare", "data/instructions"):
+        shutil.copytree(study.root / part, root / part)
+    sam3 = {
+        "_target_": "stages.models.sam3.Sam3",
+        "model": here["sam3"],
+        "device": "cpu",
+        "threshold": 0.0,
+        "min_iou": 0.0,
+        "top_k": 2,
+    }
+    call = {"num_inference_steps": 1, "_auto_resize": False, "max_sequence_length": 128}
+    params = {
+        **study.params,
+        "detector": {**sam3, "batch_size": 2},
+        "segmenter": {**sam3, "batch_size": 1},
+        "verifier": {
+            "_target_": "stages.models.chat.transformers_vlm.TransformersVlm",
+            "model": here["qwen"],
+            "device": "cpu",
+        },
+        "editors": {
+            EDITOR: {
+                "_target_": "stages.models.editor.diffusion.Diffusion",
+                "model": here["kontext"],
+                "pipeline": "FluxKontextPipeline",
+                "call": call,
+                "max_pixels": 20_000,
+                "device": "cpu",
+                "dtype": "float32",
+                "batch_size": 2,
+            }
+        },
+        "limits": {**study.params["limits"], "max_failed_share": 1.0},
+    }
+    edit.run(root, params, **CELL)
+    rows = [row for row in jsonl.read(root / ATTEMPTS, Attempt) if row.edited]
+    assert len(rows) > 1
+    assert {note.role for row in rows for note in row.calls} >= {"detector", "segmenter", "editor"}
+    assert any(row.inspection for row in rows)
+    assert loads == {
+        "Sam3Model": 1,
+        "Qwen3VLForConditionalGeneration": 1,
+        "FluxKontextPipeline": 1,
+        "CLIPTextModel": 1,
+        "T5EncoderModel": 1,
+    }
 
 
 def test_a_replay_loads_no_weights_and_gives_equal_bytes(

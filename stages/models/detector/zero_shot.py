@@ -129,9 +129,10 @@ class ZeroShot(Detector):
             "input_ids": inputs["input_ids"],
             "nms_threshold": 1.0,
         }
-        reader = self.eye.processed_by.post_process_grounded_object_detection
-        wanted = inspect.signature(reader).parameters
-        found = reader(**{name: value for name, value in offered.items() if name in wanted})
+        with self.eye.processing() as processor:
+            reader = processor.post_process_grounded_object_detection
+            wanted = inspect.signature(reader).parameters
+            found = reader(**{name: value for name, value in offered.items() if name in wanted})
         return [
             Detection(self._ranked(each, look.size), self.eye.usage)
             for each, look in zip(found, looks, strict=True)

@@ -92,13 +92,14 @@ class Batcher(Generic[I, R]):
 
     def _results(self, copy: int, key: Hashable, items: Sequence[I]) -> Sequence[R | BaseException]:
         """A result or an exception an item."""
-        share = 1
+        share, memory = 1, False
         try:
             return self._run(copy, items)
         except OutOfMemory as error:
             if len(items) == 1:
                 return [error]
             share = self._fits[key] = len(items) // 2
+            memory = True
         except UserError as error:
             return [error] * len(items)
         except Exception as error:
@@ -106,7 +107,8 @@ class Batcher(Generic[I, R]):
                 return [error]
         except BaseException as error:
             return [error] * len(items)
-        release()  # here, where the error no longer holds what had been computed
+        if memory:
+            release()  # here, where the error no longer holds what had been computed
         parts = [items[start : start + share] for start in range(0, len(items), share)]
         return [each for part in parts for each in self._results(copy, key, part)]
 

@@ -1,9 +1,10 @@
 """What detectors and segmenters that hold weights share: a model and its processor, on pictures."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -32,13 +33,17 @@ class Eye:
         Their classes' names in Transformers.
     checkpoint, placement
         Which weights, where and in which precision.
+    finished : callable, optional
+        What is done to a model when it has been loaded; returns it.
     """
 
     model: str
     processor: str
     checkpoint: Checkpoint
     placement: Placement
+    finished: Callable[[Any], Any] | None = None
     _copies: dict[int, tuple[Any, Any]] = field(default_factory=dict, compare=False, repr=False)
+    _idle: "SimpleQueue[Any]" = field(default_factory=SimpleQueue, compare=False, repr=False)
     _faults: list[UserError] = field(default_factory=list, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,13 +66,17 @@ class Eye:
         return Usage(provider="transformers", served_model=self.checkpoint.label)
 
     def copy(self, number: int) -> tuple[Any, Any]:
-        """Model and processor of a copy; adapters of one process share them."""
+        """Model and processor of a copy; adapters of one process share them.
+
+        A processor belongs to no copy more than to another: `processing` lends whichever is idle.
+        """
         with alone(self):
             if self._faults:  # as many calls as wait would load in vain one after the other
                 raise self._faults[0]
             try:
                 if number not in self._copies:
                     self._copies[number] = self._loaded(number)
+                    self._idle.put(self._copies[number][1])
             except UserError as error:
                 self._faults.append(error)
                 raise
@@ -79,18 +88,28 @@ class Eye:
         return (
             once(
                 (self.model, *kind, device, which),
-                lambda: pretrained(self.model, self.checkpoint, self.placement, device),
+                lambda: self._finished(device),
             ),
             once(
-                (self.processor, self.checkpoint.key),
+                (self.processor, self.checkpoint.key, number),
                 lambda: companion(self.processor, self.checkpoint),
             ),
         )
 
-    @property
-    def processed_by(self) -> Any:
-        """The processor, which all copies share."""
-        return self.copy(0)[1]
+    @contextmanager
+    def processing(self) -> Iterator[Any]:
+        """A processor that no other thread uses meanwhile: a tokenizer serves one at a time."""
+        self.copy(0)  # whatever is wrong with the weights is said first
+        processor = self._idle.get()
+        try:
+            with alone(processor):
+                yield processor
+        finally:
+            self._idle.put(processor)
+
+    def _finished(self, device: str) -> Any:
+        model = pretrained(self.model, self.checkpoint, self.placement, device)
+        return model if self.finished is None else self.finished(model)
 
     @property
     def config(self) -> Any:
@@ -109,15 +128,13 @@ class Eye:
         **asked
             Further arguments of the processor.
         """
-        processor = self.processed_by
-        with alone(processor):  # a tokenizer serves one thread at a time
+        with self.processing() as processor:
             made = processor(images=[shown(pixels)], **asked, return_tensors="pt")
         return Inputs(dict(made))
 
     def shortened(self, text: str, limit: int) -> str:
         """A text without its last words, as far as it takes to stay within a number of tokens."""
-        processor = self.processed_by
-        with alone(processor):
+        with self.processing() as processor:
             return shortened(processor.tokenizer, text, limit)
 
     @contextmanager
@@ -155,7 +172,7 @@ def together(calls: Sequence[Inputs], eye: Eye, model: Any) -> dict[str, Any]:
         rows = [call.tensors[name] for call in calls]
         longest = max(row.shape[-1] for row in rows)
         if any(row.shape[-1] < longest for row in rows):
-            fill = eye.processed_by.tokenizer.pad_token_id if name == "input_ids" else 0
+            fill = eye.copy(0)[1].tokenizer.pad_token_id if name == "input_ids" else 0
             pad = torch.nn.functional.pad
             rows = [pad(row, (0, longest - row.shape[-1]), value=fill) for row in rows]
         made[name] = torch.cat(rows)

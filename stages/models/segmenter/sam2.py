@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from stages.models.local.batching import Batcher
 from stages.models.local.checkpoint import Checkpoint
-from stages.models.local.looking import Eye, Inputs, finite, placed
+from stages.models.local.looking import Eye, Inputs, finite
 from stages.models.local.placement import Placement
 from stages.models.local.presence import presence
 from stages.models.picture import Picture
 from stages.models.protocol import Finding, Segmentation, Segmenter
 from stages.models.segmenter.boxes import within
+from stages.models.segmenter.precision import reading_boxes_in_full
 from stages.records.attempt import Box
 
 KINDS = {
@@ -49,7 +50,7 @@ class Sam2(Segmenter):
     mask_threshold : float
         Logit above which a pixel belongs to the mask.
     device, dtype
-        See `Placement`. In half precision the corners of a box are rounded by some pixels.
+        See `Placement`. In half precision the part that reads boxes keeps float32.
     batch_size : int
         Pictures that the encoder sees together, at most, whatever their sizes; their boxes are
         then decoded picture by picture. On a CPU one at a time, see `Placement.most`.
@@ -69,7 +70,9 @@ class Sam2(Segmenter):
         if kind not in KINDS:
             raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(KINDS)}")
         self.multimask, self.mask_threshold = bool(multimask), float(mask_threshold)
-        self.eye = Eye(*KINDS[kind], Checkpoint(model, revision), Placement(device, dtype))
+        self.eye = Eye(
+            *KINDS[kind], Checkpoint(model, revision), Placement(device, dtype), _finished
+        )
         copies = len(self.eye.placement.named)
         self.concurrency = 2 * batch_size * copies  # a batch is ready when the last one ends
         self._batcher: Batcher[Inputs, _Proposals] = Batcher(
@@ -85,6 +88,7 @@ class Sam2(Segmenter):
             **self.eye.identity,
             "multimask": self.multimask,
             "mask_threshold": self.mask_threshold,
+            **({} if self.eye.placement.dtype == "float32" else {"boxes": "float32"}),
         }
 
     async def preflight(self, role: str) -> Sequence[Finding]:
@@ -108,14 +112,13 @@ class Sam2(Segmenter):
 
         with self.eye.at_work(copy) as model:
             pixels = torch.cat([each.tensors["pixel_values"] for each in prompts])
-            seen = model.get_image_embeddings(**placed({"pixel_values": pixels}, model))
+            seen = model.get_image_embeddings(pixels.to(model.device))
             found = []
             for number, prompt in enumerate(prompts):
-                boxes = placed({"input_boxes": prompt.tensors["input_boxes"]}, model)
                 outputs = model(
+                    input_boxes=prompt.tensors["input_boxes"].to(model.device, torch.float32),
                     image_embeddings=[level[number : number + 1] for level in seen],
                     multimask_output=self.multimask,
-                    **boxes,
                 )
                 logits, quality = outputs.pred_masks[0], outputs.iou_scores[0]
                 found.append(_Proposals(logits.float().cpu(), quality.float().cpu()))
@@ -124,7 +127,7 @@ class Sam2(Segmenter):
 
     def _mask(self, proposals: _Proposals, size: Any) -> NDArray[np.bool_]:
         """The union of each box's best mask, ``(H, W)``."""
-        processor = self.eye.processed_by
+        processor = self.eye.copy(0)[1]
         mask = np.zeros([int(side) for side in size[0]], dtype=np.bool_)
         for proposed, quality in zip(*proposals, strict=True):
             # One box at a time: at full size the logits of fifty would fill the memory.
@@ -134,3 +137,8 @@ class Sam2(Segmenter):
             )
             mask |= full[0, 0].numpy()
         return mask
+
+
+def _finished(model: Any) -> Any:
+    reads = ("prompt_encoder", "shared_image_embedding")
+    return reading_boxes_in_full(model, reads=reads, takes=("vision_encoder", "mask_decoder"))

@@ -22,6 +22,7 @@ from stages.models.local.presence import absent
 from stages.models.picture import Picture
 from stages.models.protocol import Finding, Segmentation, Segmenter
 from stages.models.segmenter.boxes import Corners, within
+from stages.models.segmenter.precision import reading_boxes_in_full
 from stages.records.attempt import Box
 from stages.records.errors import UserError
 from stages.records.usage import Usage
@@ -50,8 +51,7 @@ class Sam2Package(Segmenter):
     mask_threshold : float
         Logit above which a pixel belongs to the mask.
     device, dtype
-        See `Placement`. Half precision is that of the package's own examples: the weights are
-        rounded, and `torch.autocast` chooses each step's precision.
+        See `Placement`. In half precision the part that reads boxes keeps float32.
     batch_size : int
         Pictures that the encoder sees together, at most, whatever their sizes; their boxes are
         then decoded picture by picture. On a CPU one at a time, see `Placement.most`.
@@ -136,7 +136,7 @@ class Sam2Package(Segmenter):
         usage = Usage(provider="sam2", served_model=self.checkpoint.label)
         with within_memory(self.checkpoint.model):
             predictor = self._predictor(copy)
-            with alone(predictor.model), self._precisely(predictor):
+            with alone(predictor.model), at(str(predictor.device)):
                 return [Segmentation(mask, usage) for mask in self._masks(predictor, prompts)]
 
     def _masks(self, predictor: Any, prompts: Sequence[_Prompt]) -> list[NDArray[np.bool_]]:
@@ -155,16 +155,6 @@ class Sam2Package(Segmenter):
                 finite(torch.from_numpy(logits))
                 mask |= logits[int(good.argmax())] > self.mask_threshold
         return masks
-
-    @contextmanager
-    def _precisely(self, predictor: Any) -> Iterator[None]:
-        """On the model's device, in the precision that was asked for."""
-        import torch
-
-        device, dtype = predictor.device, next(predictor.model.parameters()).dtype
-        half = dtype in (torch.bfloat16, torch.float16)
-        with at(str(device)), torch.autocast(device.type, dtype, enabled=half):
-            yield
 
     def _predictor(self, copy: int) -> Any:
         if copy not in self._copies:
@@ -188,8 +178,10 @@ class Sam2Package(Segmenter):
                 raise ValueError(f"{self.file} is no checkpoint of torch") from None
         if self.checkpoint.is_folder and _digest(weights) != self._identity["sha256"]:
             raise changed(str(weights))
-        dtype = self.placement.torch_dtype()
-        return made if dtype == "auto" else made.to(dtype)
+        if (dtype := self.placement.torch_dtype()) == "auto":
+            return made
+        takes = ("image_encoder", "sam_mask_decoder")
+        return reading_boxes_in_full(made.to(dtype), reads=["sam_prompt_encoder"], takes=takes)
 
     @cached_property
     def _weights(self) -> Path:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from stages.models.local.batching import Batcher
+from stages.models.local.faults import OutOfMemory
+from stages.records.errors import UserError
 
 
 class Model:
@@ -55,6 +57,78 @@ def test_an_error_of_one_is_of_one_and_an_error_of_the_batch_is_of_all() -> None
         raise RuntimeError("all")
 
     assert [str(error) for error in gather(Batcher(broken, 4), [1, 2])] == ["all", "all"]
+
+
+def test_what_fails_in_company_is_asked_again_alone() -> None:
+    batches: list[list[int]] = []
+
+    def run(copy: int, items: Sequence[int]) -> Sequence[int | Exception]:
+        batches.append(list(items))
+        if 13 in items:
+            raise ValueError("thirteen")
+        return items
+
+    first, bad, last = gather(Batcher(run, 4), [1, 13, 2])
+    assert (first, last) == (1, 2)
+    assert str(bad) == "thirteen"
+    assert batches == [[1, 13, 2], [1], [13], [2]]
+
+
+def test_what_every_call_would_meet_is_met_once() -> None:
+    batches: list[list[int]] = []
+
+    def run(copy: int, items: Sequence[int]) -> Sequence[int | Exception]:
+        batches.append(list(items))
+        raise UserError("weights", "are not there", "Get them.")
+
+    assert {str(error) for error in gather(Batcher(run, 4), [1, 2, 3])} == {
+        "weights: are not there. Get them."
+    }
+    assert batches == [[1, 2, 3]]
+
+
+def test_a_batch_that_memory_does_not_hold_goes_in_halves_and_so_do_later_ones() -> None:
+    sizes: list[int] = []
+
+    def run(copy: int, items: Sequence[int]) -> Sequence[int | Exception]:
+        sizes.append(len(items))
+        if len(items) > (3 if items[0] < 100 else 8) or 99 in items:
+            raise OutOfMemory("m", "does not fit", "Lower it.")
+        return items
+
+    batcher = Batcher(run, 8)
+    assert gather(batcher, range(8)) == list(range(8))
+    assert sizes == [8, 4, 2, 2, 4, 2, 2]
+    sizes.clear()
+    assert gather(batcher, range(4)) == list(range(4))
+    assert sizes == [2, 2]
+    sizes.clear()
+    assert gather(batcher, range(100, 108), "o" * 8) == list(range(100, 108))
+    assert sizes == [8]  # calls of another kind may be smaller ones
+    (lost,) = gather(batcher, [99])
+    assert isinstance(lost, OutOfMemory)
+
+
+def test_a_batch_waits_for_calls_that_come_and_not_for_ever() -> None:
+    """As long as calls come it would never go, were it not for the bound."""
+    model, last = Model(), [0]
+
+    async def main() -> None:
+        batcher, waiting = Batcher(model.run, 10**6), []
+        while not model.batches:
+            waiting.append(asyncio.ensure_future(batcher.submit("k", 0)))
+            last[0] += 1
+            await asyncio.sleep(0.001)
+        await asyncio.gather(*waiting)
+
+    asyncio.run(asyncio.wait_for(main(), timeout=30))
+    assert 1 < len(model.batches[0]) <= last[0]
+
+
+def test_a_copy_may_take_less_than_a_batch() -> None:
+    model = Model()
+    gather(Batcher(model.run, 4, most=lambda copy: 1), range(3))
+    assert model.batches == [[0], [1], [2]]
 
 
 def test_it_serves_one_loop_after_another_and_ends_its_threads() -> None:

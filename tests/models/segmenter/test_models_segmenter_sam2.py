@@ -139,6 +139,44 @@ def test_what_is_no_number_is_no_mask(tiny: Tiny, smooth: Picture) -> None:
         weight.data.copy_(before)
 
 
+@pytest.mark.parametrize("kind", ["sam2", "sam3_tracker", "sam2_package"])
+def test_boxes_are_read_in_full_whatever_the_precision(
+    kind: str, tiny: Tiny, smooth: Picture
+) -> None:
+    """Corners a tenth of a pixel apart are one number in bfloat16."""
+
+    def read(dtype: str) -> Any:
+        folder, seen = tiny(kind), []
+        if kind == "sam2_package":
+            made: Any = Sam2Package(
+                folder, "tiny.pt", f"{folder}/tiny.yaml", device="cpu", dtype=dtype
+            )
+            encoder = made._predictor(0).model.sam_prompt_encoder
+        else:
+            made = Sam2(folder, kind=kind, device="cpu", dtype=dtype)
+            encoder = made.eye.copy(0)[0].prompt_encoder
+
+        def look(_: Any, given: Any, named: Any, said: Any) -> None:
+            asked = named["points"][0] if kind == "sam2_package" else named["input_boxes"]
+            seen.append((asked, said[0]))
+
+        handle = encoder.register_forward_hook(look, with_kwargs=True)
+        near = (Box(x0=30.0, y0=40.0, x1=90.0, y1=100.0), Box(x0=30.1, y0=40, x1=90, y1=100))
+        try:
+            for box in near:
+                mask(made, smooth, (box,))
+        finally:
+            handle.remove()
+        return seen
+
+    full, half = read("float32"), read("bfloat16")
+    for (asked, _), (again, said) in zip(full, half, strict=True):
+        assert asked.equal(again)
+        assert str(said.dtype) == "torch.float32"
+    assert not half[0][1].equal(half[1][1])
+    assert not full[0][0].equal(full[0][0].bfloat16().float())
+
+
 def test_an_unknown_kind_names_the_known_ones(tiny: Tiny) -> None:
     with pytest.raises(ValueError, match="sam2, sam3_tracker"):
         Sam2(tiny("sam2"), kind="sam1")
