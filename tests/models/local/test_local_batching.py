@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from stages.models.local import batching
 from stages.models.local.batching import Batcher
 from stages.models.local.faults import OutOfMemory
 from stages.records.errors import UserError
@@ -109,8 +110,12 @@ def test_a_batch_that_memory_does_not_hold_goes_in_halves_and_so_do_later_ones()
     assert isinstance(lost, OutOfMemory)
 
 
-def test_a_batch_waits_for_calls_that_come_and_not_for_ever() -> None:
+def test_a_batch_waits_for_calls_that_come_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As long as calls come it would never go, were it not for the bound."""
+    monkeypatch.setattr(batching, "LINGER_S", 60.0)
+    monkeypatch.setattr(batching, "LINGERS_S", 0.05)
     model, last = Model(), [0]
 
     async def main() -> None:
@@ -121,7 +126,7 @@ def test_a_batch_waits_for_calls_that_come_and_not_for_ever() -> None:
             await asyncio.sleep(0.001)
         await asyncio.gather(*waiting)
 
-    asyncio.run(asyncio.wait_for(main(), timeout=30))
+    asyncio.run(asyncio.wait_for(main(), timeout=20))
     assert 1 < len(model.batches[0]) <= last[0]
 
 
