@@ -39,7 +39,7 @@ from stages.workflow.folders import Folders
 
 TOPIC = "growth"
 SIZES = (10, 100, 1_000, 10_000)
-QUICK = (10, 30)
+QUICK = (10, 30, 60)
 EDITED = 1_000
 """Most samples that are really edited: each takes its measurement. Above, what editing would have
 left is written for the stages that read it."""
