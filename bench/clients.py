@@ -180,6 +180,7 @@ async def _said(client: Any, messages: list[dict[str, Any]]) -> Any:
 async def _all(url: str, concurrency: int, one: Any, items: Any) -> None:
     import openai
 
-    client = openai.AsyncOpenAI(api_key="bench", base_url=f"{url}/v1", max_retries=0)
+    address = f"{url}/v1"
+    client = openai.AsyncOpenAI(api_key="bench", base_url=address, max_retries=0, timeout=300.0)
     places = asyncio.Semaphore(concurrency)
     await asyncio.gather(*(one(client, places, item) for item in items))
