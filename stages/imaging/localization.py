@@ -104,20 +104,16 @@ def compare(
     target = _shrink(mask.astype(np.float32), size) > 0
 
     alignment = registration.register(source, edited, target, settings=settings)
-    reference = change.describe(source, settings=settings)
 
     moved, covered = edited, np.ones_like(target)
     if alignment.outcome == "similarity":
         moved, covered = registration.warp(edited, alignment.matrix)
-    unwarped = change.compare(
-        reference, change.describe(moved, settings=settings), settings=settings
-    )
-    warped, covered_unwarped = unwarped, covered
+    versions, covered_unwarped = [moved], covered
     if alignment.flow is not None:
         moved, covered = registration.warp(edited, alignment.matrix, alignment.flow)
-        warped = change.compare(
-            reference, change.describe(moved, settings=settings), settings=settings
-        )
+        versions.append(moved)
+    unwarped, *rest = change.compare(source, *versions, settings=settings)
+    warped = rest[0] if rest else unwarped
     left = registration.residual(source, moved, covered & ~target)
     if left is None:
         left = registration.residual(source, moved, np.ones_like(target))

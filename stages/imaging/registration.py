@@ -98,13 +98,16 @@ def warp(
     height, width = image.shape[:2]
     xs, ys = _grid(height, width)
     a = matrix.astype(np.float32)
-    map_x = a[0, 0] * xs + a[0, 1] * ys + a[0, 2]
-    map_y = a[1, 0] * xs + a[1, 1] * ys + a[1, 2]
+    map_x = (a[0, 0] * xs + a[0, 2]) + a[0, 1] * ys
+    map_y = (a[1, 1] * ys + a[1, 2]) + a[1, 0] * xs
     if flow is not None:
-        map_x, map_y = map_x + flow[..., 0], map_y + flow[..., 1]
+        map_x += flow[..., 0]
+        map_y += flow[..., 1]
     moved = cv2.remap(image, map_x, map_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     # Half a pixel beyond the outermost centres still belongs to the outermost pixels.
-    covered = (map_x >= -0.5) & (map_x <= width - 0.5) & (map_y >= -0.5) & (map_y <= height - 0.5)
+    covered = cv2.bitwise_and(
+        cv2.inRange(map_x, -0.5, width - 0.5), cv2.inRange(map_y, -0.5, height - 0.5)
+    )
     return np.asarray(moved, dtype=np.uint8), np.asarray(covered, dtype=np.bool_)
 
 
@@ -112,10 +115,10 @@ def residual(
     first: NDArray[np.uint8], second: NDArray[np.uint8], where: NDArray[np.bool_]
 ) -> float | None:
     """Mean absolute difference where asked, in [0, 1]; None where that is nowhere."""
-    inside = where.astype(np.uint8)
-    if not inside.any():
+    if not where.any():
         return None
-    return float(np.mean(cv2.mean(cv2.absdiff(first, second), mask=inside)[: _bands(first)])) / 255
+    means = cv2.mean(cv2.absdiff(first, second), mask=where.view(np.uint8))
+    return float(np.mean(means[: _bands(first)])) / 255
 
 
 def _bands(image: NDArray[np.uint8]) -> int:
@@ -157,7 +160,7 @@ def _proposals(
     if words_a is None or words_b is None or min(len(keys_a), len(keys_b)) < settings.min_matches:
         return []
     points_a, points_b = (
-        np.array([key.pt for key in keys], dtype=np.float32) for keys in (keys_a, keys_b)
+        np.asarray(cv2.KeyPoint.convert(keys), dtype=np.float32) for keys in (keys_a, keys_b)
     )
     pairs = _matches(words_a, words_b)
     points_a, points_b = points_a[pairs[:, 0]], points_b[pairs[:, 1]]
@@ -222,23 +225,18 @@ def _best(
         small = proposal.copy()
         small[:, 2] *= scale
         moved, covered = warp(edited, small)
-        before = residual(source, edited, outside & covered)
-        after = residual(source, moved, outside & covered)
+        seen = outside & covered
+        before, after = residual(source, edited, seen), residual(source, moved, seen)
         if before is not None and after is not None and before - after > gain:
             best, gain = proposal, before - after
     return best
 
 
 def _matches(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """``(n, 2)`` indices of binary words that are each other's clearly nearest neighbour."""
-    matcher = cv2.BFMatcher(cv2.NORM_HAMMING)
-    forward = matcher.knnMatch(first, second, k=2)
-    pairs = [
-        (best.queryIdx, best.trainIdx)
-        for best, *rest in (row for row in forward if row)
-        if not rest or best.distance < _MATCH_RATIO * rest[0].distance
-    ]
-    return np.array(pairs, dtype=np.intp).reshape(-1, 2)
+    """``(n, 2)`` indices of binary words and their clearly nearest neighbours, of two or more."""
+    distance, index = cv2.batchDistance(first, second, cv2.CV_32S, normType=cv2.NORM_HAMMING, K=2)
+    here = np.flatnonzero(distance[:, 0] < _MATCH_RATIO * distance[:, 1])
+    return np.stack([here, index[here, 0]], axis=1).astype(np.intp)
 
 
 def _flow(
@@ -257,26 +255,28 @@ def _flow(
     small_source = cv2.resize(source, size, interpolation=cv2.INTER_AREA)
     small_edited = cv2.resize(edited, size, interpolation=cv2.INTER_AREA)
     inside = cv2.resize(target.astype(np.float32), size, interpolation=cv2.INTER_AREA) > 0
-    small_edited[inside] = small_source[inside]
+    np.copyto(small_edited, small_source, where=inside)
     flow = cv2.calcOpticalFlowFarneback(
         small_source, small_edited, None, 0.5, 3, 15, 2, 5, 1.1, cv2.OPTFLOW_FARNEBACK_GAUSSIAN
     )
     # Where there is no texture, flow is a guess: texture weighs, the target does not count.
     dx = cv2.Sobel(small_source, cv2.CV_32F, 1, 0)
     dy = cv2.Sobel(small_source, cv2.CV_32F, 0, 1)
-    weight = np.sqrt(dx * dx + dy * dy) + np.float32(1.0)
-    weight[inside] = 0.0
+    weight = cv2.magnitude(dx, dy) + np.float32(1.0)
+    np.copyto(weight, 0.0, where=inside)
     sigma = settings.flow_smooth_share * diagonal((size[1], size[0]))
-    blurred_weight = _broad_blur(weight, sigma)
-    blurred = _broad_blur(flow * weight[..., None], sigma)
-    smooth = blurred / np.maximum(blurred_weight, np.float32(1e-3))[..., None]
-    smooth /= np.array([size[0] / width, size[1] / height], dtype=np.float32)
-    length = np.sqrt(smooth[..., 0] ** 2 + smooth[..., 1] ** 2)
+    total = np.maximum(_broad_blur(weight, sigma), np.float32(1e-3))
+    x, y = (
+        _broad_blur(cv2.multiply(part, weight), sigma) / total * np.float32(enlarged)
+        for part, enlarged in zip(cv2.split(flow), (width / size[0], height / size[1]), strict=True)
+    )
+    length = cv2.magnitude(x, y)
     if float(length.max()) < _NEGLIGIBLE_PX:
         return None
-    smooth *= np.minimum(1.0, limit / np.maximum(length, np.float32(1e-6)))[..., None]
+    bound = np.minimum(np.float32(1.0), limit / np.maximum(length, np.float32(1e-6)))
+    bounded = cv2.merge([cv2.multiply(x, bound), cv2.multiply(y, bound)])
     return np.asarray(
-        cv2.resize(smooth, (width, height), interpolation=cv2.INTER_LINEAR), dtype=np.float32
+        cv2.resize(bounded, (width, height), interpolation=cv2.INTER_LINEAR), dtype=np.float32
     )
 
 

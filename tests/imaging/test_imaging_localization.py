@@ -312,6 +312,7 @@ def test_ssim_is_that_of_scikit_image(photo):
 def test_the_pixel_score_is_the_weighted_sum_it_says(photo):
     other = np.roll(photo, 7, axis=0)
     a, b = (change.describe(x, settings=SETTINGS) for x in (photo, other))
+    rgb_a, rgb_b = (np.stack(x.rgb, axis=-1) for x in (a, b))
 
     def cone(rgb):
         red, green, blue = np.moveaxis(rgb, -1, 0)
@@ -319,12 +320,27 @@ def test_the_pixel_score_is_the_weighted_sum_it_says(photo):
         return np.stack([*circle, rgb.max(axis=-1)], axis=-1)
 
     wanted = (
-        SETTINGS.rgb_weight * np.linalg.norm(a.rgb - b.rgb, axis=-1) / math.sqrt(3)
-        + SETTINGS.hsv_weight * np.linalg.norm(cone(a.rgb) - cone(b.rgb), axis=-1) / math.sqrt(3)
+        SETTINGS.rgb_weight * np.linalg.norm(rgb_a - rgb_b, axis=-1) / math.sqrt(3)
+        + SETTINGS.hsv_weight * np.linalg.norm(cone(rgb_a) - cone(rgb_b), axis=-1) / math.sqrt(3)
         + SETTINGS.gradient_weight * np.abs(a.gradient - b.gradient)
     )
     found = change.pixel_score(a, b, settings=SETTINGS)
     assert np.abs(found - wanted).max() < 1e-5
+
+
+@pytest.mark.parametrize("shape", [(300, 512), (512, 90), (40, 30), (7, 5), (1, 1)])
+def test_bands_leave_no_trace(photo, shape, monkeypatch):
+    source = np.ascontiguousarray(photo[: shape[0], : shape[1]])
+    others = jpeg(source, 40), np.roll(source, 3, axis=0)
+    pairs = []
+    for rows in (10**6, 64, 8):  # one band, some, and those that are narrower than their halo
+        monkeypatch.setattr(change, "_BAND_PIXELS", 1)
+        monkeypatch.setattr(change, "_FEWEST_ROWS", rows)
+        pairs.append(change.compare(source, *others, settings=SETTINGS))
+    for whole, *banded in zip(*pairs, strict=True):
+        for other in banded:
+            assert np.abs(other.similarity - whole.similarity).max() < 1e-5
+            assert np.abs(other.score - whole.score).max() < 1e-6
 
 
 @pytest.mark.parametrize(
