@@ -15,6 +15,7 @@ from typing import Any
 
 from stages.analysis.verification import against_labels
 from stages.benchmarks.pairs import Pair, PairFolder
+from stages.imaging import threads
 from stages.models import replies
 from stages.models.picture import Picture
 from stages.models.protocol import CallError
@@ -27,7 +28,7 @@ from stages.workflow.folders import Folders
 from stages.workflow.mapping import for_each
 from stages.workflow.runner import main
 
-AT_ONCE = 2
+AT_ONCE = 2 * threads.cores()
 
 
 def run(root: Path, params: Mapping[str, Any], *, pair: str) -> None:
@@ -43,7 +44,7 @@ def run(root: Path, params: Mapping[str, Any], *, pair: str) -> None:
     images = folder / "images"
 
     async def verify(pair: Pair) -> Attempt:
-        source = Picture.of(pair.original)
+        source = await asyncio.to_thread(Picture.of, pair.original)
         row = Attempt(
             sample_id=pair.id,
             position=1,
@@ -63,7 +64,8 @@ def run(root: Path, params: Mapping[str, Any], *, pair: str) -> None:
                     text, replies.read_edit, schema=replies.EDIT_SCHEMA, max_tokens=max_tokens
                 )
                 row = row.model_copy(update={**read.value.value._asdict(), "calls": (read.note,)})
-            edited = gate.fit(Picture.of(pair.edited), source)
+            returned = await asyncio.to_thread(Picture.of, pair.edited)
+            edited = await asyncio.to_thread(gate.fit, returned, source)
             if edited is None:
                 raise CallError(Status.SIZE_MISMATCH, "the aspect ratios differ")
             row = row.model_copy(update={"edited": edited.save(images)})

@@ -55,8 +55,15 @@ def dilate(mask: NDArray[np.bool_], *, radius_share: float) -> NDArray[np.bool_]
     radius = round(radius_share * diagonal(mask.shape))
     if radius == 0 or not mask.any():
         return mask.copy()
+    left, top, width, height = cv2.boundingRect(mask.view(np.uint8))
+    near = (
+        slice(max(top - radius, 0), top + height + radius),
+        slice(max(left - radius, 0), left + width + radius),
+    )
     # Exact distances cost the same for every radius; a large elliptic kernel does not.
     distance = cv2.distanceTransform(
-        np.logical_not(mask).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE
+        np.logical_not(mask[near]).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE
     )
-    return np.asarray(distance <= radius, dtype=np.bool_)
+    dilated = np.zeros_like(mask)
+    np.less_equal(distance, radius, out=dilated[near])
+    return dilated

@@ -1,13 +1,13 @@
 """How many calls of a model are under way at once: as many as its adapter allows."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from stages.imaging import threads
 from stages.models.protocol import Adapter
 
-MEASUREMENTS = os.cpu_count() or 1
+MEASUREMENTS = threads.cores()
 """Measurements under way at once, which belong to no model: each keeps a core busy."""
 
 

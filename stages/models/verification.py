@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.imaging import codec, localization, mask, size
+from stages.imaging import codec, localization, mask, size, threads
 from stages.imaging.settings import Settings
 from stages.models.calls import Calls
 from stages.models.fingerprint import fingerprint
@@ -67,6 +67,9 @@ class Gate:
     settings: Settings
     tau_in: float
     tau_out: float
+
+    def __post_init__(self) -> None:
+        threads.one_an_image()
 
     async def ground(self, picture: Picture, phrase: str, boxes: tuple[Box, ...] = ()) -> Grounding:
         """Find the target; raise CallError ``target_not_found`` where it is nowhere.

@@ -78,3 +78,13 @@ def test_fit_enlarges_one_pixel():
     fitted = size.fit(np.full((1, 1, 3), 9, np.uint8), (8, 8, 3), aspect_tolerance=0.02)
     assert fitted is not None
     assert (fitted == 9).all()
+
+
+@pytest.mark.parametrize("box", [(0, 0, 3, 2), (50, 30, 60, 40), (20, 0, 60, 40), (7, 9, 8, 10)])
+def test_dilation_reaches_as_far_as_the_radius_and_no_farther(box):
+    inside = mask.boxes((40, 60), [box])
+    dilated = mask.dilate(inside, radius_share=0.1)
+    ys, xs = np.nonzero(inside)
+    rows, columns = np.mgrid[:40, :60]
+    distance = np.hypot(rows[..., None] - ys, columns[..., None] - xs).min(axis=-1)
+    assert np.array_equal(dilated, distance <= round(0.1 * np.hypot(40, 60)))
