@@ -44,7 +44,7 @@ def test_verdicts_do_not_depend_on_how_many_are_measured_at_once(
             before, after, mask = map(Picture, pngs)
             return await judging.judge(before, after, Grounding((), mask, ()))
 
-        return asyncio.run(for_each(pairs, judge, at_once=at_once, label="pairs"))
+        return list(asyncio.run(for_each(pairs, judge, at_once=at_once, label="pairs")))
 
     alone = measured(tmp_path / "alone", 1)
     assert measured(tmp_path / "together", 4) == alone
