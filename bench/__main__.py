@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 from bench import figure
 
-TOPICS = ("verification", "calls", "samples", "start", "growth")
+TOPICS = ("verification", "calls", "samples", "start", "growth", "workers")
 DOCS = Path(__file__).parents[1] / "docs"
 
 
