@@ -22,51 +22,50 @@ EXECUTORS = {
     "one worker": ("executor=ray", "executor.workers=1"),
     "two workers": ("executor=ray", "executor.workers=2"),
 }
+Took = dict[tuple[str, int], float]
+"""Seconds of the stage by executor and number of samples."""
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:
     """Yield the figures."""
     if find_spec("ray") is None:
         return
-    few, many = (4, 24) if quick else (8, 80)
+    few, many = (4, 16) if quick else (8, 40)
     with fresh([*STUDY, f"benchmarks.demo.samples={many}"]) as workspace:
-        took = _took(workspace, few, many, repeats=1 if quick else 3)
-    each = {name: (at[many] - at[few]) / (many - few) for name, at in took.items()}
-    start = {name: at[few] - few * each[name] for name, at in took.items()}
-    for name in list(EXECUTORS)[1:]:
-        yield Figure(
-            topic=TOPIC,
-            name=f"edit by {name} of Ray: a further sample",
-            value=1000 * each[name],
-            unit="ms",
-            baseline="executor=local",
-            baseline_value=1000 * each["local"],
-            note=f"from {few} to {many} samples of the demo",
-        )
+        took = _took(workspace, few, many, repeats=1 if quick else 2)
+    sizes = many - few
+    each = {name: (took[name, many] - took[name, few]) / sizes for name in ("local", "one worker")}
     yield Figure(
         topic=TOPIC,
-        name="edit by two workers of Ray: the start",
-        value=start["two workers"],
+        name="edit by one worker of Ray: a further sample",
+        value=1000 * each["one worker"],
+        unit="ms",
+        baseline="executor=local",
+        baseline_value=1000 * each["local"],
+        note=f"from {few} to {many} samples of the demo",
+    )
+    yield Figure(
+        topic=TOPIC,
+        name="edit by one worker of Ray: the start",
+        value=took["one worker", few] - few * each["one worker"],
         unit="s",
         baseline="executor=local",
-        baseline_value=start["local"],
-        note="a cluster of its own, and the workers' imports",
+        baseline_value=took["local", few] - few * each["local"],
+        note="imports; of Ray also a cluster of its own, and a worker's imports",
     )
     yield Figure(
         topic=TOPIC,
         name=f"edit by two workers of Ray: {many} samples in all",
-        value=took["two workers"][many],
+        value=took["two workers", many],
         unit="s",
         baseline="executor=local",
-        baseline_value=took["local"][many],
-        note="equal bytes",
+        baseline_value=took["local", many],
+        note="equal bytes; start included",
     )
 
 
-def _took(
-    workspace: Workspace, few: int, many: int, *, repeats: int
-) -> dict[str, dict[int, float]]:
-    """Seconds of the stage by executor and number of samples, medians."""
+def _took(workspace: Workspace, few: int, many: int, *, repeats: int) -> Took:
+    """Medians."""
     for stage, axes in (
         ("plan", ()),
         ("prepare", ()),
@@ -82,19 +81,16 @@ def _took(
     chains = workspace.root / "data/instructions/demo_looks-demo-0/instructions.jsonl"
     lines = chains.read_bytes().splitlines(keepends=True)
     spent: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for size in (few, many):
+    for size, names in ((few, ("local", "one worker")), (many, tuple(EXECUTORS))):
         chains.write_bytes(b"".join(lines[:size]))
         rows = set()
         for repeat in range(repeats):
-            for name, text in params.items():
-                (workspace.root / "params.yaml").write_bytes(text)
+            for name in names:
+                (workspace.root / "params.yaml").write_bytes(params[name])
                 store = str(workspace.root / "stores" / f"{name}-{size}-{repeat}")
                 command = (sys.executable, "-m", "stages.edit", *CELL, "--editor", "demo")
                 spent[name, size].append(workspace.run(*command, EDCT_STORE=store))
                 rows.add((workspace.root / FOLDER / "attempts.jsonl").read_bytes())
         if len(rows) != 1:
             raise RuntimeError("the executors differ in what they give")
-    return {
-        name: {size: statistics.median(spent[name, size]) for size in (few, many)}
-        for name in EXECUTORS
-    }
+    return {key: statistics.median(seconds) for key, seconds in spent.items()}
