@@ -19,8 +19,8 @@ PEERS, INPUT, SECURITY, REHEARSAL = "Other harnesses", "Bad input", "Security", 
 ABOUT = {
     KILLS: "SIGKILL, then the same again. Survived: the outputs equal those of an undisturbed run, "
     "byte for byte, and no reply that was stored was asked for again.",
-    INTERRUPTS: "SIGINT. Survived: it ended within 2 s, with a line and no trace, and "
-    "the next run went on from it.",
+    INTERRUPTS: "SIGINT. Survived: it ended within 2 s (times the load of a core), with a line and "
+    "no trace, and the next run went on from it.",
     DISKS: "Survived: one line says what to do, what is stored stays, what is damaged goes aside.",
     SERVERS: "Survived: the call ended in time and within its bound on bytes, as a reply or with a "
     "reason, and showed no key.",

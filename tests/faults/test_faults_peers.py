@@ -134,7 +134,7 @@ def test_killed_at_half_no_finished_call_is_made_again(root: Path) -> None:
         f"SIGKILL at {SAMPLES} of {2 * SAMPLES} calls: finished ones made again",
         "1 to 18; 85 to 125 with five calls a sample",
         "154 to 160, all of them",
-        f"{len(again)}, all of them under way at the kill; of those stored: 0",
+        f"stored ones: 0; under way at the kill: {len(again)}",
     )
 
 
@@ -157,7 +157,7 @@ def test_killed_after_the_last_answer_no_stored_call_is_made_again(root: Path) -
         f"SIGKILL after all {2 * SAMPLES} answers, before the output",
         "not measured",
         "all; 199 of 300 with its run id fixed by hand",
-        f"{again}; of those stored: 0",
+        f"stored ones: 0; under way at the kill: {again}",
     )
 
 

@@ -1,7 +1,7 @@
 """Ctrl-C: a stage, `dvc repro` and `make run` end at once, with a line, and go on from there.
 
-In stages at work, before servers that say nothing, and in the middle of measuring. The bound of
-2 s holds in the long form, which has the machine to itself.
+In stages at work, before servers that say nothing, and in the middle of measuring. The bound is
+2 s in the long form, and longer on a machine that is busy with other things.
 """
 
 import os
@@ -24,6 +24,9 @@ from tests.pipeline.test_pipeline_faults import STAGES, arguments, content
 
 pytestmark = pytest.mark.pipeline
 LIMIT_S = 2.0 if book.LONG else 10.0
+"""On a machine that has nothing else to do."""
+took: list[float] = []
+longest: dict[str, float] = {}
 OPENAI = "stages.models.chat.openai_compatible.OpenAICompatible"
 SILENT: dict[str, tuple[tuple[str, str], dict[str, str]]] = {
     "baseline": (("targets", "demo_looks"), {"_target_": OPENAI}),
@@ -74,10 +77,19 @@ def stop(running: "subprocess.Popen[str]", *, group: bool = False) -> str:
     began = time.monotonic()
     os.killpg(running.pid, signal.SIGINT) if group else running.send_signal(signal.SIGINT)
     said = running.communicate(timeout=60)[0]
-    took = time.monotonic() - began
-    assert took < LIMIT_S, f"{took:.1f} s"
+    took.append(time.monotonic() - began)
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    assert took[-1] < LIMIT_S * busy, f"{took[-1]:.1f} s"
     assert "Traceback" not in said
     return said
+
+
+def noted(case: str) -> None:
+    """Count an interrupt that went well, and the longest of its kind."""
+    longest[case] = max(longest.get(case, 0.0), took[-1])
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    said = f"the slowest {longest[case]:.1f} s, at a load of {load:.0f} for each core"
+    book.note(book.INTERRUPTS, case, 1, 1, said)
 
 
 def wait_until(true: Callable[[], object], running: "subprocess.Popen[str]") -> None:
@@ -97,7 +109,7 @@ def test_ctrl_c_ends_a_stage_at_work(workspace: Workspace, moment: float) -> Non
         pytest.skip("it was faster than the interrupt")
     assert running.returncode == 130
     assert "interrupted" in said
-    book.note(book.INTERRUPTS, "a stage as it starts and works", 1, 1)
+    noted("a stage as it starts and works")
 
 
 @pytest.mark.parametrize("stage", SILENT if book.LONG else ["edit"])
@@ -117,7 +129,7 @@ def test_ctrl_c_ends_a_stage_before_a_server_that_says_nothing(
     assert running.returncode == 130
     assert "interrupted; every finished call is in the store" in said
     assert KEY not in said
-    book.note(book.INTERRUPTS, "a stage before a server that says nothing", 1, 1)
+    noted("a stage before a server that says nothing")
 
 
 def test_ctrl_c_ends_a_stage_in_the_middle_of_measuring(
@@ -130,7 +142,7 @@ def test_ctrl_c_ends_a_stage_in_the_middle_of_measuring(
     said = stop(running)
     assert running.returncode == 130
     assert "interrupted; every finished call is in the store" in said
-    book.note(book.INTERRUPTS, "a stage in the middle of measuring", 1, 1)
+    noted("a stage in the middle of measuring")
 
 
 @pytest.mark.skipif(not book.LONG, reason="part of `make soak`")
@@ -143,7 +155,7 @@ def test_ctrl_c_ends_a_stage_that_computes(workspace: Workspace, stage: str) -> 
     if running.returncode == 0:
         pytest.skip("it was faster than the interrupt")
     assert running.returncode == 130
-    book.note(book.INTERRUPTS, "a stage that computes", 1, 1)
+    noted("a stage that computes")
 
 
 COMMANDS = {"dvc repro": ("dvc", "repro"), "make run": ("make", "run")}
@@ -181,4 +193,4 @@ def test_ctrl_c_ends_a_run_and_the_next_goes_on_from_it(workspace: Workspace, co
     workspace.repro()
     assert workspace.lock == wanted
     assert content(output) == whole
-    book.note(book.INTERRUPTS, f"`{command}`, in a stage before a server that says nothing", 1, 1)
+    noted(f"`{command}`, in a stage before a server that says nothing")
