@@ -129,9 +129,10 @@ def _rehearsal(section: str, kept: str) -> list[str]:
 def _head(parts: list[str]) -> Iterator[str]:
     yield "# What the fault suite tried"
     yield ""
-    yield f"Written by the suite itself (`make soak soak-http`, seed {SEED}), and only where every"
-    yield "test passed. What must hold, the tests say; what is asked for again is in"
-    yield "[faults.md](faults.md), what is trusted in [security.md](security.md)."
+    yield f"Written by the suite itself (`make soak soak-http`, seed {SEED}), and only by runs in"
+    yield "which every test passed; each case has the counts of the last run that tried it. What"
+    yield "must hold, the tests say; what is asked for again is in [faults.md](faults.md), what is"
+    yield "trusted in [security.md](security.md)."
     yield ""
     yield "| | tried | survived |"
     yield "| --- | --: | --: |"

@@ -49,7 +49,7 @@ def test_a_server_at_its_worst_ends_a_call_and_no_more(name: str, behaviour: Byt
     with Rude(behaviour) as server:
         ends(CASES[name], server.url)
         assert server.connections <= 2
-    book.note(book.SERVERS, f"a server that {behaviour.__name__.replace('_', ' ')}", 1, 1)
+    book.note(book.SERVERS, f"server: {behaviour.__name__.replace('_', ' ')}", 1, 1)
 
 
 @pytest.mark.parametrize(

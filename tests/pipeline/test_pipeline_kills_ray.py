@@ -85,7 +85,9 @@ def test_a_stage_of_workers_killed_while_they_work_goes_on(
     assert repeats == 0
     assert len(begun) > KILLS
     assert left == []
-    assert outcome.made.total() == every - len(finished)
+    # Workers whose stage is gone end what they have in hand, and store it.
+    assert outcome.made.total() <= every - len(finished)
+    assert len(now) == every
     assert content(output) == whole
     assert held > KILLS
     said = f"{every} calls a run, stored ones made again: 0; processes left: 0"
