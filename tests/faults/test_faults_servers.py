@@ -75,7 +75,7 @@ def test_a_name_that_resolves_to_nothing_is_one_line(
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", nowhere)
-    said = ends(CASES[name], "http://provider.invalid")
+    said = ends(CASES[name], "http://provider.invalid", timeout_s=20)
     assert "can't be reached" in said
     assert "Name or service not known" in said
     book.note(book.SERVERS, "DNS failure", 1, 1)

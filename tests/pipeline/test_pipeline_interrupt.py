@@ -148,7 +148,7 @@ def test_ctrl_c_ends_a_stage_in_the_middle_of_measuring(
 @pytest.mark.skipif(not book.LONG, reason="part of `make soak`")
 @pytest.mark.parametrize("stage", ["score", "calibration", "report"])
 def test_ctrl_c_ends_a_stage_that_computes(workspace: Workspace, stage: str) -> None:
-    workspace.compose("score.resamples=2000000", "calibration.replications=200")
+    workspace.compose("score.resamples=200000", "calibration.replications=200")
     running = start(workspace, "python", "-m", f"stages.{stage}")
     time.sleep(5)
     stop(running)
