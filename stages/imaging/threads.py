@@ -1,7 +1,7 @@
 """How images share the processor: whole images side by side, each on one thread.
 
 OpenCV would split every step of one image over all cores, and wait at its end for the slowest. Many
-images at once use the same cores without waiting, and cost a tenth less in all.
+images at once use the same cores without waiting, and cost some percent less in all.
 """
 
 import os
