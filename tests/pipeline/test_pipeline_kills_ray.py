@@ -4,6 +4,7 @@ again, no process left behind, and no key in the logs that a killed cluster leav
 import os
 import shutil
 import signal
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,7 @@ def test_a_stage_of_workers_killed_while_they_work_goes_on(
         return {p.name: p.stat().st_ino for p in store.glob("replies/*/*.json")}
 
     # Short, since sockets lie beneath it, whose paths may not be long.
-    folder = Path("/tmp") / f"edct-kill-{os.getpid()}"
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix="k", dir="/tmp"))
     try:
         for number in range(KILLS):
             mark = (number + float(draw.uniform())) / KILLS * (every - 1)
