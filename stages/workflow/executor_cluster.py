@@ -1,8 +1,9 @@
 """A cluster of Ray for as long as a stage runs: one that is there, or one of this machine's own.
 
 One of its own is private: it listens on 127.0.0.1 alone, under a token that no file holds, in a
-folder that only this user reads and that goes with it. Nothing of it outlives the stage, however
-that ends. No dashboard, no usage statistics.
+folder that only this user reads and that goes with it. Nothing of it outlives the stage, but where
+that is killed by SIGKILL: then workers end what they have in hand, and what is left is taken away
+by the next stage that begins a cluster. No dashboard, no usage statistics.
 """
 
 import contextlib
@@ -144,12 +145,22 @@ def _folder() -> Path:
     for old in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError), (old / "lock").open() as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _end_all_that_name(old)
             shutil.rmtree(old, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     lock = os.open(folder / "new", os.O_CREAT | os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process is no more
     os.rename(folder / "new", folder / "lock")
     return folder
+
+
+def _end_all_that_name(folder: Path) -> None:
+    """End Ray's processes of a stage that was killed; workers go when these do."""
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if str(folder) in line and "/ray/" in line:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
 
 
 def _handles(handler: Any) -> bool:

@@ -5,6 +5,9 @@ import errno
 import fcntl
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from stages.models.counts import Counts
 from stages.models.ledger import Spent
 from stages.models.protocol import Chat
 from stages.records.errors import UserError
-from stages.workflow import adapters, executor
+from stages.workflow import adapters, executor, executor_cluster
 from stages.workflow.executor_worker import Fault, Plan, Reply, Worker, kinds, named
 from tests.workflow.crews import Item, counting, ray_settings
 
@@ -191,3 +194,29 @@ def test_a_worker_that_sees_another_store_says_so_before_it_begins(here: Path) -
         assert "does not see the stage's file" in said
         assert "shared file system" in said
         assert str(here / "away") in looks(workspace=str(here / "away"))
+
+
+def test_what_a_killed_stage_left_goes_when_the_next_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(executor_cluster, "_BELOW", 0)
+    running = executor_cluster._folder()
+    left = tmp_path / "edct-ray-left"
+    left.mkdir()
+    (left / "lock").touch()
+    wait = "import time; time.sleep(60)"
+    helpers = [
+        subprocess.Popen([sys.executable, "-c", wait, kind, f"--session={folder}"])
+        for kind, folder in (("/ray/agent", left), ("/ray/agent", running), ("tail", left))
+    ]
+    try:
+        executor_cluster._folder()
+        assert helpers[0].wait(timeout=20) == -signal.SIGKILL
+        assert [helper.poll() for helper in helpers[1:]] == [None, None]
+        assert not left.exists()
+        assert running.exists()
+    finally:
+        for helper in helpers:
+            helper.kill()
+            helper.wait()
