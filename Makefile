@@ -37,7 +37,6 @@ test-all: $(VENV)/local.stamp  ## the same with all that `test` skips: local mod
 
 soak: $(VENV)/dev.stamp  ## the fault suite in its long form: 200 kills and more; writes docs/soak.md (tens of minutes)
 	-python -m pip install --quiet --disable-pip-version-check -r requirements/fuzz.txt
-	rm -f docs/soak.md
 	EDCT_BOOK=$(CURDIR)/docs/soak.md python -m pytest $(SOAK) $(PYTEST)
 
 soak-http: $(VENV)/dev.stamp  ## 300 samples, every role over HTTP on loopback, a tenth of all requests faulty

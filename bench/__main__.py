@@ -30,9 +30,18 @@ def main() -> int:
     if unknown:
         parser.error(f"no topic {', '.join(unknown)}; there are {', '.join(TOPICS)}")
     fresh = []
+    print(figure.HEAD)
     for name in chosen.topics or TOPICS:
-        topic = cast(Topic, importlib.import_module(f"bench.{name}"))
+        try:
+            topic = cast(Topic, importlib.import_module(f"bench.{name}"))
+        except ImportError as error:
+            print(
+                f"{name}: needs {error.name}: `make bench TOPICS={name}` brings it", file=sys.stderr
+            )
+            return 1
         for found in topic.measure(quick=chosen.quick):
+            if chosen.quick:  # bounds are for whole sizes, on a machine at rest
+                found = found.model_copy(update={"bound": None})
             fresh.append(found)
             print(figure.table([found]).splitlines()[-1], flush=True)
     if not chosen.quick:

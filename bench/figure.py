@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+HEAD = "| | measured | against | ratio | bound | |"
 BEGIN, END = "<!-- figures: begin (written by `make bench`) -->", "<!-- figures: end -->"
 
 
@@ -107,7 +108,7 @@ def save(path: Path, figures: Sequence[Figure]) -> None:
 
 def table(figures: Sequence[Figure]) -> str:
     """The figures as Markdown."""
-    lines = ["| | measured | against | ratio | bound | |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = [HEAD, "| --- | --- | --- | --- | --- | --- |"]
     for figure in figures:
         against = ""
         if figure.baseline is not None and figure.baseline_value is not None:

@@ -29,6 +29,7 @@ Took = dict[tuple[str, int], float]
 def measure(*, quick: bool) -> Iterator[Figure]:
     """Yield the figures."""
     if find_spec("ray") is None:
+        print("workers: Ray is not installed: `make extras EXTRAS=ray`", file=sys.stderr)
         return
     few, many = (4, 16) if quick else (8, 40)
     with fresh([*STUDY, f"benchmarks.demo.samples={many}"]) as workspace:

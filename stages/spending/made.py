@@ -1,5 +1,6 @@
 """What a study has called already, by stage, role and model: from its records and the ledger."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,8 @@ class Made:
 
     usage: dict[str, Usage] = field(default_factory=dict)
     """Usage by the key of the stored reply, which counts once."""
+    rests: Counter[str] = field(default_factory=Counter)
+    """How often records rest on each reply: what several targets ask alike is one call."""
     samples: int = 0
     """Samples, over all cells, whose records these calls were found in."""
 
@@ -67,6 +70,7 @@ def from_records(root: Path, study: list[Cell]) -> dict[Post, Made]:
                 post = Post(stage, note.role, _name(note, cell))
                 entry = made.setdefault(post, Made())
                 entry.usage[note.key] = note.usage
+                entry.rests[note.key] += 1
                 entry.samples += samples if post not in seen else 0
                 seen.add(post)
     return made
@@ -87,7 +91,8 @@ def add_ledger(made: dict[Post, Made], charges: list[Charge], models: Mapping[Po
 
 def stored(store: Store, entry: Made, identity: Mapping[str, Any]) -> int:
     """How many of the calls the store still answers for a model of this identity."""
-    return sum(store.model_of(key) == identity for key in entry.usage)
+    held = (key for key in entry.usage if store.model_of(key) == identity)
+    return sum(max(1, entry.rests[key]) for key in held)
 
 
 def _folders(root: Path, stage: str, study: list[Cell]) -> dict[Path, Cell]:

@@ -19,7 +19,7 @@ from stages.workflow import params as parameters
 Run = Callable[..., None]
 _INTERRUPTED = (
     "interrupted; every finished call is in the store: run it again, or bring the earlier output "
-    "back by `dvc checkout`"
+    "back by `dvc checkout`, if there was one"
 )
 
 

@@ -11,9 +11,11 @@ import yaml
 from PIL import Image
 from rich.console import Console
 
-from stages import baseline
+from stages import baseline, concepts
 from stages.models.segmenter.sam2 import Sam2
 from stages.records import jsonl
+from stages.records.answer import Answer
+from stages.records.base import Status
 from stages.records.errors import UserError
 from stages.records.sample import Sample
 from stages.spending import __main__ as command
@@ -122,6 +124,27 @@ def test_questions_are_counted_one_by_one_against_the_store(root: Path, server: 
     baseline.run(root, params(server), target="served", seed="0")
     done = lines(estimate(root, params(server)), "baseline", "target")[0]
     assert (done.to_make, done.cost_usd) == (0, 0.0)
+
+
+def test_what_several_targets_ask_alike_is_answered_for_each(root: Path) -> None:
+    prepare(root, 2)
+    study = params(None, "target=[demo_looks,demo_prior]", "benchmark=[demo]")
+    for target in ("demo_looks", "demo_prior"):
+        answers = [
+            Answer(
+                sample_id=f"s-{i}",
+                position=0,
+                image="0" * 64,
+                status=Status.OK,
+                answer="red",
+                explanation="the bus",
+            )
+            for i in range(2)
+        ]
+        jsonl.write(root / f"data/baseline/{target}-0/answers.jsonl", answers)
+        concepts.run(root, study, target=target, extractor="demo", seed="0")
+    (line,) = lines(estimate(root, study), "concepts", "extractor")
+    assert (line.need.calls, line.to_make) == (4, 0)
 
 
 def test_what_was_paid_before_tells_the_price_of_what_is_left(root: Path, server: Server) -> None:
