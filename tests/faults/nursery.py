@@ -47,7 +47,7 @@ def child(order: dict[str, Any]) -> None:
             os._exit(dvc(order["dvc"]))
         sys.argv = [f"stages.{order['stage']}", *order["arguments"]]
         sys.modules.pop(f"stages.{order['stage']}", None)
-        runpy.run_module(f"stages.{order['stage']}", run_name="__main__")
+        runpy.run_module(f"stages.{order['stage']}", run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         os._exit(int(ended.code or 0) if not isinstance(ended.code, str) else 1)
     os._exit(0)

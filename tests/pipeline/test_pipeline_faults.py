@@ -22,7 +22,7 @@ def put_then_die(self, *args, **options):
         os.kill(os.getpid(), signal.SIGKILL)
 Store.put = put_then_die
 import runpy
-runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=False)
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
 STAGES = {
     "baseline": ("demo_looks", "0"),

@@ -52,7 +52,7 @@ async def for_long(self, request, compute):
         return found
     return await measure(self, request, over_and_over)
 Calls.measure = for_long
-runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=False)
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
 
 
