@@ -1,5 +1,6 @@
 """Records on disk: one JSON object a line, UTF-8, written whole or not at all."""
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -72,6 +73,11 @@ def write(path: Path, records: Iterable[BaseModel]) -> None:
     """Write records in the given order; the file appears only when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with partial.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(record.model_dump_json() + "\n" for record in records)
-    os.replace(partial, path)
+    try:
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(record.model_dump_json() + "\n" for record in records)
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            partial.unlink(missing_ok=True)
+        raise

@@ -64,6 +64,7 @@ def test_a_failed_write_leaves_the_earlier_file(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         jsonl.write(path, broken())
     assert jsonl.read(path, Concept) == rows
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_rows_that_are_held_are_the_rows_and_are_checked_at_once(tmp_path: Path) -> None:
