@@ -242,7 +242,7 @@ class Endpoint:
         return self._scrubbed(self.blame.exception(error, known=known))
 
     def loaded(self, response: "httpx2.Response") -> Any:
-        """The JSON of a body without the key, or None where it is none."""
+        """The JSON of a body without the key and in valid Unicode, or None where it is none."""
         try:
             return self.secret.scrubbed(json.loads(response.content))
         except (ValueError, RecursionError):

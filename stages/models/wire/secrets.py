@@ -12,6 +12,10 @@ from stages.models.store import main_workspace
 from stages.records.errors import UserError
 
 MASK = "[key]"
+SHORTEST = 8
+"""Characters of a key, at least. What is shorter is a word that a server without keys is given
+(``none``, ``test``, ``EMPTY``), and stands in replies by chance."""
+_HALF = re.compile(r"[\ud800-\udfff]")
 _NOT_NEEDED: ContextVar[bool] = ContextVar("keys_not_needed", default=False)
 
 
@@ -64,7 +68,7 @@ class Secret:
         self.variable, self.provider = variable, provider
         self._value = looked_up(variable) if variable else ""
         escaped = "".join(map(_written, self._value))
-        self._escaped = re.compile(escaped) if escaped else None
+        self._escaped = re.compile(escaped) if len(self._value) >= SHORTEST else None
         if os.environ.get("EDCT_REPLAY", "0") == "1" or _NOT_NEEDED.get():
             return  # nothing is sent
         if variable and not (self._value.isascii() and self._value.isprintable()):
@@ -87,7 +91,13 @@ class Secret:
         return self._value or None
 
     def scrub(self, text: str) -> str:
-        """A text without the key, for whatever a provider echoes; escaped as in JSON, too."""
+        """A text without the key, for whatever a provider echoes; escaped as in JSON, too.
+
+        What is shorter than `SHORTEST` is no key, and stays. Half of a surrogate pair, which JSON
+        can write and no file can hold, becomes U+FFFD, as in any text damaged on its way.
+        """
+        if not text.isascii():
+            text = _HALF.sub("\N{REPLACEMENT CHARACTER}", text)
         if self._escaped is None:
             return text
         text = text.replace(self._value, MASK)

@@ -2,15 +2,20 @@
 
 import asyncio
 import base64
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from stages.models.calls import Calls
 from stages.models.chat.openai_compatible import OpenAICompatible
 from stages.models.picture import Picture
+from stages.models.prompt import Prompt
 from stages.models.protocol import CallError, Completion, Conversation, Turn
-from stages.models.replies import VERDICT_SCHEMA
+from stages.models.replies import VERDICT_SCHEMA, Unparsed
+from stages.models.store import Store
 from stages.records.base import Status
 from stages.records.errors import UserError
 from stages.records.usage import Usage
@@ -149,6 +154,46 @@ def test_thinking_is_kept_apart(
 def test_tags_are_text_where_yaml_says_so(server: Server) -> None:
     found = ask(server, chat_reply("<think>Hm.</think>Yes."), thinking_tags=False)
     assert (found.text, found.thinking) == ("<think>Hm.</think>Yes.", None)
+
+
+HALF = "\ud83d"
+"""Half of a surrogate pair, as JSON can write it."""
+
+
+def unread(text: str) -> str:
+    raise Unparsed("not what was asked for")
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [("a \N{REPLACEMENT CHARACTER} b", {}), ("Yes.", {"reasoning": f"Hm {HALF}"})],
+    ids=["text", "thinking"],
+)
+def test_half_a_sign_in_a_reply_is_replaced_and_stops_nothing(
+    server: Server, tmp_path: Path, said: str, message: Any
+) -> None:
+    content = said.replace("\N{REPLACEMENT CHARACTER}", HALF)
+    server.route = lambda seen: Act(chat_reply(content, message=message))
+    calls, chat = Calls(Store(tmp_path)), model(server)
+    found = asyncio.run(calls.chat("target", chat, ASKED, str))
+    assert found.value.text == said
+    repair = Prompt("Again, since {{reason}}.", ("reason",), "0" * 64)
+    again = replace(ASKED, replicate=1)
+    with pytest.raises(CallError) as caught:
+        asyncio.run(calls.chat("target", chat, again, unread, repair))
+    assert caught.value.status is Status.UNPARSED
+    assert server.seen[-1].json["messages"][1]["content"] == said
+
+
+@pytest.mark.parametrize("status", [200, 400, 403])
+def test_half_a_sign_in_a_refusal_or_an_error_is_replaced(server: Server, status: int) -> None:
+    refused = chat_reply(None, message={"refusal": f"no {HALF}"})
+    error = {"error": {"message": f"no {HALF}", "code": status, "metadata": {"reasons": ["x"]}}}
+    server.route = lambda seen: Act(refused if status == 200 else error, status)
+    with pytest.raises((CallError, UserError)) as caught:
+        asyncio.run(model(server).complete(ASKED))
+    assert "no \N{REPLACEMENT CHARACTER}" in str(caught.value)
+    str(caught.value).encode()
 
 
 @pytest.mark.parametrize(

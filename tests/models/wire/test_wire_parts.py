@@ -158,22 +158,33 @@ def test_a_long_text_is_one_line_of_bounded_length() -> None:
 
 
 def test_a_secret_shows_itself_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("P_KEY", " s3cret \n")
+    monkeypatch.setenv("P_KEY", " s3cret-k \n")
     secret = Secret("P_KEY", "prov")
-    assert secret.value == "s3cret"
-    assert "s3cret" not in f"{secret!r} {secret}"
-    assert secret.scrub("say s3cret, s3cret") == "say [key], [key]"
+    assert secret.value == "s3cret-k"
+    assert "s3cret-k" not in f"{secret!r} {secret}"
+    assert secret.scrub("say s3cret-k, s3cret-k") == "say [key], [key]"
     assert Secret(None, "prov").scrub("text") == "text"
 
 
 def test_a_secret_is_known_however_json_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("P_KEY", "s/k.y")
+    monkeypatch.setenv("P_KEY", "s/k.y-1234")
     secret = Secret("P_KEY", "prov")
-    for text in (r"s\/k.y", r"\u0073\u002fk\u002Ey", r"\\u0073\\/k.y"):
+    for text in (r"s\/k.y-1234", r"\u0073\u002fk\u002Ey-1234", r"\\u0073\\/k.y-1234"):
         assert secret.scrub(f"say {text}!") == "say [key]!"
-    assert secret.scrub(r"s\/kxy s\\n") == r"s\/kxy s\\n"
-    echo = {"s/k.y": ["say s/k.y", {"n": 1, "none": None}]}
+    assert secret.scrub(r"s\/kxy-1234 s\\n") == r"s\/kxy-1234 s\\n"
+    echo = {"s/k.y-1234": ["say s/k.y-1234", {"n": 1, "none": None}]}
     assert secret.scrubbed(echo) == {"[key]": ["say [key]", {"n": 1, "none": None}]}
+
+
+@pytest.mark.parametrize("key", ["x", "e", "none", "EMPTY", "seven-7"])
+def test_a_word_in_the_place_of_a_key_stays_what_it_is(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("P_KEY", key)
+    body = {"choices": [{"text": f"six boxes, none of them {key}"}], key: "data:,EMPTYx"}
+    assert Secret("P_KEY", "prov").scrubbed(body) == body
+    monkeypatch.setenv("P_KEY", "seven-78")
+    assert Secret("P_KEY", "prov").scrub("no seven-78!") == "no [key]!"
 
 
 @pytest.mark.parametrize("key", ["sk-té", "sk-\u200bx", "sk-a\nb", "sk-a\r\nHost: b", "sk-\x7f"])
