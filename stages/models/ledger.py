@@ -25,7 +25,7 @@ from stages.records.errors import UserError
 NAME = "ledger.jsonl"
 BEGUN = "begun"
 _PART = 1 << 20
-"""Bytes that are read at a time; no line is as long."""
+"""Bytes that are read at a time; no line is as long, unless it is damaged."""
 
 
 class Kind(NamedTuple):
@@ -207,13 +207,32 @@ class Ledger:
             part = os.pread(handle, min(_PART, size - self._offset), self._offset)
             whole = part[: part.rfind(b"\n") + 1]
             if not whole:
-                break  # a line that its writer did not end
+                if (end := self._end_of_line(handle, size)) is None:
+                    break  # its writer did not end it
+                self._damaged()
+                self._offset = end
+                continue
             self._offset += len(whole)
             for line in whole.splitlines():
                 if (charge := _parsed(line)) is not None:
                     self._count(charge)
                 elif line.strip():
-                    print(f"ledger: a line of {self.path} is damaged; left out", file=sys.stderr)
+                    self._damaged()
+
+    def _end_of_line(self, handle: int, size: int) -> int | None:
+        """Where the line that begins at the offset ends, newline included; None where it does not.
+
+        It is looked for part by part: a line may be as long as a disk's fault makes it.
+        """
+        at = self._offset
+        while at < size and (part := os.pread(handle, min(_PART, size - at), at)):
+            if newline := part.find(b"\n") + 1:
+                return at + newline
+            at += len(part)
+        return None
+
+    def _damaged(self) -> None:
+        print(f"ledger: a line of {self.path} is damaged; left out", file=sys.stderr)
 
     def _count(self, charge: Charge) -> None:
         spent = self.spent(charge.study)

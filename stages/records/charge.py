@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from stages.records.base import Record
 from stages.records.usage import Usage
 
@@ -29,14 +31,14 @@ class Charge(Record):
     """The most tokens that its reply may have; None where it is none of tokens."""
     outcome: str
     """``begun``; then ``ok``, the status of a failed call, or ``stopped`` where the run ended."""
-    expected_usd: float | None = None
+    expected_usd: float | None = Field(default=None, ge=0)
     """What was put aside for it; None where nothing was known."""
     resumes: bool = False
     """Whether it asks for a task that an earlier call has submitted: what that one cost is then
     counted here, and no longer there."""
     usage: tuple[Usage, ...] = ()
     """What was reported: of the reply, and of each try in vain."""
-    cost_usd: float | None = None
+    cost_usd: float | None = Field(default=None, ge=0)
     """Its cost in US dollars as far as it is known; None where nothing is."""
     told: Told = "unknown"
     """Reported by the provider; estimated from the price table, in part or whole; free: a server

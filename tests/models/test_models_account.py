@@ -316,6 +316,37 @@ def test_a_torn_line_costs_that_line_alone(
     assert "damaged" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("ended", [b"\n", b""], ids=["ended", "at the end"])
+@pytest.mark.parametrize("length", [(1 << 20) - 1, 1 << 20, 3 << 20])
+def test_a_long_damaged_line_costs_that_line_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], length: int, ended: bytes
+) -> None:
+    before = calls_of(tmp_path)
+    ask(before, Paid(), 1)
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(path.read_bytes() + bytes(length) + ended)
+    ask(before, Paid(), 1, first=1)
+    ask(calls_of(tmp_path), Paid(), 1, first=2)
+    for reader in (before.account.ledger, ledger(tmp_path)):
+        reader.read()
+        spent = reader.spent("study")
+        assert (spent.calls, spent.open_calls) == (3, 0)
+    assert capsys.readouterr().err.count("is damaged") == 3, "once a reader"
+
+
+@pytest.mark.parametrize("name", ["cost_usd", "expected_usd"])
+def test_a_charge_below_nothing_is_damage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    ask(calls_of(tmp_path), Paid(), 1)
+    path = tmp_path / "ledger.jsonl"
+    charge = next(iter(ledger(tmp_path).charges()))
+    line = charge.model_copy(update={"id": "other", name: -5.0}).model_dump_json()
+    path.write_bytes(path.read_bytes() + line.encode() + b"\n")
+    assert ledger(tmp_path).spent("study").calls == 1
+    assert "damaged" in capsys.readouterr().err
+
+
 def test_a_ledger_of_many_calls_is_read_in_parts_and_not_held(tmp_path: Path) -> None:
     model, calls = Paid(), Calls(Store(tmp_path))
     ask(calls, model, 1)
