@@ -6,10 +6,11 @@ fails in company is tried again: in halves where memory ran out, by itself other
 """
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -58,8 +59,8 @@ class Batcher(Generic[I, R]):
         copies: int = 1,
         most: Callable[[int], int] | None = None,
     ) -> None:
-        if size < 1:
-            raise ValueError(f"batch_size is {size}; it must be at least 1")
+        if type(size) is not int or size < 1:
+            raise ValueError(f"batch_size is {size!r}; it must be a whole number of at least 1")
         self._run, self._size, self._most = run, size, most
         self._fits: dict[Hashable, int] = {}
         self._idle = list(range(copies))
@@ -78,17 +79,33 @@ class Batcher(Generic[I, R]):
         return await asyncio.wrap_future(future)
 
     def _work(self, copy: int) -> None:
-        most = self._size if self._most is None else self._most(copy)
-        while batch := self._next(copy, most):
-            under_way = [each for each in batch if each.future.set_running_or_notify_cancel()]
-            if not under_way:
-                continue
-            results = self._results(copy, under_way[0].key, [each.item for each in under_way])
-            for each, result in zip(under_way, results, strict=True):
-                if isinstance(result, BaseException):
-                    each.future.set_exception(result)
-                else:
-                    each.future.set_result(result)
+        batch: list[_Waiting[I, R]] = []
+        try:
+            most = self._size if self._most is None else self._most(copy)
+            while batch := self._next(copy, most):
+                self._answer(copy, batch)
+        except BaseException as error:  # a thread that dies silently leaves its callers waiting
+            self._give_up(copy, batch, error)
+
+    def _answer(self, copy: int, batch: Sequence[_Waiting[I, R]]) -> None:
+        under_way = [each for each in batch if each.future.set_running_or_notify_cancel()]
+        if not under_way:
+            return
+        results = self._results(copy, under_way[0].key, [each.item for each in under_way])
+        for each, result in zip(under_way, results, strict=True):
+            if isinstance(result, BaseException):
+                each.future.set_exception(result)
+            else:
+                each.future.set_result(result)
+
+    def _give_up(self, copy: int, batch: Sequence[_Waiting[I, R]], error: BaseException) -> None:
+        """Tell an error of the batching itself to the batch and to all that wait."""
+        with self._changed:
+            waiting, self._waiting = self._waiting, []
+            self._idle.append(copy)
+        for each in (*batch, *waiting):
+            with contextlib.suppress(InvalidStateError):  # answered already, or cancelled
+                each.future.set_exception(error)
 
     def _results(self, copy: int, key: Hashable, items: Sequence[I]) -> Sequence[R | BaseException]:
         """A result or an exception an item."""

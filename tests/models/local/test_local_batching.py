@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -179,6 +181,42 @@ def test_a_call_that_was_given_up_is_not_run() -> None:
     assert model.batches == [[1]]
 
 
-def test_an_empty_batch_is_an_error() -> None:
-    with pytest.raises(ValueError, match="batch_size is 0"):
-        Batcher(Model().run, 0)
+@pytest.mark.parametrize("size", [0, -1, 2.5, 2.0, True, "4", None])
+def test_a_batch_holds_a_whole_number(size: Any) -> None:
+    with pytest.raises(ValueError, match=f"batch_size is {size!r}"):
+        Batcher(Model().run, size)
+
+
+def test_an_error_of_the_batching_itself_reaches_all_that_wait_and_the_copy_goes_back() -> None:
+    model, faults = Model(), [RuntimeError("no number")]
+
+    def most(copy: int) -> int:
+        time.sleep(0.02)  # so that all three wait
+        if faults:
+            raise faults.pop()
+        return 2
+
+    async def main() -> None:
+        batcher = Batcher(model.run, 4, most=most)
+        calls = [asyncio.ensure_future(batcher.submit("k", n)) for n in range(3)]
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert [str(each) for each in found] == ["no number"] * 3
+        assert await batcher.submit("k", 4) == 40
+
+    asyncio.run(asyncio.wait_for(main(), timeout=10))
+
+
+def test_a_batch_without_a_result_for_each_is_an_error_and_no_wait() -> None:
+    def run(copy: int, items: Sequence[int]) -> Sequence[int | Exception]:
+        return [7]
+
+    async def main() -> None:
+        batcher = Batcher(run, 2)
+        calls = [asyncio.ensure_future(batcher.submit("k", n)) for n in range(3)]
+        first, second, third = await asyncio.gather(*calls, return_exceptions=True)
+        assert first == 7
+        assert isinstance(second, ValueError)
+        assert third in (7, second)  # it waited then, or came after
+        assert await batcher.submit("k", 4) == 7
+
+    asyncio.run(asyncio.wait_for(main(), timeout=10))
