@@ -1,7 +1,7 @@
 """A cluster of Ray for as long as a stage runs: one that is there, or one of this machine's own.
 
 One of its own is private: it listens on 127.0.0.1 alone, under a token that no file holds, in a
-folder that only this user reads and that goes with it. Nothing of it outlives the stage, but where
+folder that only this user enters and that goes with it. Nothing of it outlives the stage, but where
 that is killed by SIGKILL: then workers end what they have in hand, and what is left is taken away
 by the next stage that begins a cluster. No dashboard, no usage statistics.
 """
@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from stages.workflow.sections import Ray
 _PREFIX = "edct-ray-"
 _SOCKET = 107
 """Bytes that the path of a socket may have."""
-_BELOW = 70
-"""Bytes of it that Ray adds to its folder: ``/session_…/sockets/plasma_store``."""
+_BELOW = 72
+"""Bytes of it below the folder: ``/r/session_…/sockets/plasma_store``."""
 _PRIVATE = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # Off, Ray takes 127.0.0.1 for this machine's address, and everything listens there.
@@ -95,44 +95,61 @@ def _imported() -> Any:
 def _own(settings: Ray, workers: int) -> Iterator[Any]:
     folder = _folder()
     others = {child.pid for child in psutil.Process().children(recursive=True)}
+
+    def take_away() -> None:
+        _kill(others)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    os.environ.update(_PRIVATE)
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    _find_our_code()
+    with on_interrupt(take_away):
+        try:
+            ray = _begun(settings, workers, folder)
+            _check_gpus(ray, settings, workers)
+            yield ray
+        finally:
+            if "ray" in sys.modules:
+                sys.modules["ray"].shutdown()
+            take_away()
+
+
+def _begun(settings: Ray, workers: int, folder: Path) -> Any:
+    ray = _imported()
+    try:
+        ray.init(
+            address="local",  # whatever RAY_ADDRESS says
+            num_cpus=max(1, round(workers * settings.cpus + 0.499)),
+            object_store_memory=settings.object_store_mb * 1_000_000,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+            _temp_dir=str(folder / "r"),  # Ray opens its folder to everybody, hence one below
+        )
+    except Exception as error:
+        said = " ".join(str(error).split())[:200]
+        raise UserError(
+            "params.yaml: executor",
+            f"Ray does not start ({said})",
+            "Run it again, or take `executor=local`.",
+        ) from None
+    return ray
+
+
+@contextlib.contextmanager
+def on_interrupt(act: Callable[[], None]) -> Iterator[None]:
+    """Do something before whatever Ctrl-C does, which may be to leave without any ``finally``."""
     before = signal.getsignal(signal.SIGINT)
 
     def interrupted(*arguments: Any) -> None:
-        _kill(others)
-        shutil.rmtree(folder, ignore_errors=True)
+        act()
         if callable(before):
             before(*arguments)
 
     in_main = _handles(interrupted)
-    os.environ.update(_PRIVATE)
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    _find_our_code()
     try:
-        ray = _imported()
-        try:
-            ray.init(
-                address="local",  # whatever RAY_ADDRESS says
-                num_cpus=max(1, round(workers * settings.cpus + 0.499)),
-                object_store_memory=settings.object_store_mb * 1_000_000,
-                include_dashboard=False,
-                log_to_driver=False,
-                configure_logging=False,
-                _temp_dir=str(folder),
-            )
-        except Exception as error:
-            said = " ".join(str(error).split())[:200]
-            raise UserError(
-                "params.yaml: executor",
-                f"Ray does not start ({said})",
-                "Run it again, or take `executor=local`.",
-            ) from None
-        _check_gpus(ray, settings, workers)
-        yield ray
+        yield
     finally:
-        if "ray" in sys.modules:
-            sys.modules["ray"].shutdown()
-        _kill(others)
-        shutil.rmtree(folder, ignore_errors=True)
         if in_main:
             signal.signal(signal.SIGINT, before)
 
@@ -143,15 +160,27 @@ def _folder() -> Path:
     fits = len(os.fsencode(usual)) + len(f"/{_PREFIX}12345678") + _BELOW <= _SOCKET
     parent = Path(usual if fits else "/tmp")
     for old in parent.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError), (old / "lock").open() as held:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _end_all_that_name(old)
-            shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            if old.lstat().st_uid == os.getuid():
+                with left(old / "lock"):
+                    _end_all_that_name(old)
+                    shutil.rmtree(old, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     lock = os.open(folder / "new", os.O_CREAT | os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process is no more
     os.rename(folder / "new", folder / "lock")
     return folder
+
+
+@contextlib.contextmanager
+def left(path: Path, mode: int = os.O_RDONLY) -> Iterator[None]:
+    """Hold the lock of a file that a killed process left; OSError where it is held or no file."""
+    handle = os.open(path, mode | os.O_NONBLOCK | os.O_NOFOLLOW)  # a pipe would not open
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _end_all_that_name(folder: Path) -> None:

@@ -25,7 +25,7 @@ from stages.models.store import Store
 from stages.records.errors import UserError
 from stages.records.held import Held
 from stages.workflow.executor import Done, Recipe
-from stages.workflow.executor_cluster import connected
+from stages.workflow.executor_cluster import connected, left, on_interrupt
 from stages.workflow.executor_worker import ENVIRONMENT, Plan, Reply, Worker, kinds, named
 from stages.workflow.mapping import Progress
 from stages.workflow.sections import Ray
@@ -72,18 +72,39 @@ def _probes(root: Path) -> Iterator[tuple[str, ...]]:
     """Files in the workspace and in the store, locked, that a worker must see so."""
     inside = root / ".dvc" / "tmp" if (root / ".dvc").is_dir() else root
     made: list[tuple[Path, int]] = []
-    try:
-        for folder in (inside, Store.open(root).root):
-            path = folder.resolve() / f".executor-{uuid.uuid4().hex}"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
-            made.append((path, handle))
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield tuple(str(path) for path, _ in made)
-    finally:
-        for path, handle in made:
+
+    def unlink() -> None:
+        for path, _ in made:
             path.unlink(missing_ok=True)
+
+    try:
+        with on_interrupt(unlink):
+            for folder in (inside, Store.open(root).root):
+                made.append(_probe(folder.resolve()))
+            yield tuple(str(path) for path, _ in made)
+    finally:
+        unlink()
+        for _, handle in made:
             os.close(handle)
+
+
+def _probe(folder: Path) -> tuple[Path, int]:
+    """A new file, locked; those of stages that were killed are taken away."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(".executor-*"):
+        with suppress(OSError), left(old, os.O_RDWR):  # NFS locks only what may be written
+            old.unlink(missing_ok=True)
+    name = uuid.uuid4().hex
+    new, path = folder / f".new-executor-{name}", folder / f".executor-{name}"
+    handle = os.open(new, os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        new.rename(path)  # only now does another stage see it: not before it is locked
+    except BaseException:
+        os.close(handle)
+        new.unlink(missing_ok=True)
+        raise
+    return path, handle
 
 
 class Shift:

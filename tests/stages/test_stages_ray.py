@@ -232,6 +232,7 @@ def test_who_interrupts_leaves_no_process_and_no_file(tmp_path: Path) -> None:
         children = psutil.Process(process.pid).children(recursive=True)
         said = " ".join(word for child in children for word in child.cmdline())
         folders = {Path(found) for found in re.findall(r"=(/[^ =]*/edct-ray-[^/ ]+)/", said)}
+        modes = [folder.stat().st_mode & 0o777 for folder in folders]
         ports = [c for child in children for c in child.net_connections() if c.status == "LISTEN"]
         process.send_signal(signal.SIGINT)
         assert process.communicate()[1] == "interrupted\n"
@@ -239,8 +240,9 @@ def test_who_interrupts_leaves_no_process_and_no_file(tmp_path: Path) -> None:
         process.kill()
     assert process.returncode == 130
     assert {port.laddr.ip.removeprefix("::ffff:") for port in ports} == {"127.0.0.1"}
-    assert len(folders) == 1
+    assert modes == [0o700]  # one folder, which nobody else enters
     assert not next(iter(folders)).exists()
+    assert [path for path in tmp_path.rglob("*") if "executor-" in path.name] == []
     until = time.monotonic() + 20
     while any(map(lives, children)) and time.monotonic() < until:
         time.sleep(0.1)

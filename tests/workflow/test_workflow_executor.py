@@ -20,7 +20,7 @@ from stages.models.counts import Counts
 from stages.models.ledger import Spent
 from stages.models.protocol import Chat
 from stages.records.errors import UserError
-from stages.workflow import adapters, executor, executor_cluster
+from stages.workflow import adapters, executor, executor_cluster, executor_ray
 from stages.workflow.executor_worker import Fault, Plan, Reply, Worker, kinds, named
 from tests.workflow.crews import Item, counting, ray_settings
 
@@ -220,3 +220,65 @@ def test_what_a_killed_stage_left_goes_when_the_next_begins(
         for helper in helpers:
             helper.kill()
             helper.wait()
+
+
+def test_a_folder_is_this_users_and_no_pipe_in_it_holds_a_stage_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(executor_cluster, "_BELOW", 0)
+    (tmp_path / "edct-ray-pipe").mkdir()
+    os.mkfifo(tmp_path / "edct-ray-pipe" / "lock")
+    ours = tmp_path / "edct-ray-ours"
+    ours.mkdir()
+    (ours / "lock").touch()
+
+    def too_long(*_: Any) -> None:
+        raise AssertionError("waits for a pipe")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(20)
+    try:
+        with monkeypatch.context() as another:
+            another.setattr(os, "getuid", lambda: ours.stat().st_uid + 1)
+            made = executor_cluster._folder()
+        assert ours.exists()
+        executor_cluster._folder()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    assert not ours.exists()
+    assert made.stat().st_mode & 0o777 == 0o700
+
+
+def probes(root: Path) -> list[str]:
+    return sorted(str(p) for p in root.rglob("*") if "executor-" in p.name)
+
+
+def test_probes_of_a_killed_stage_go_and_those_of_a_running_one_stay(here: Path) -> None:
+    (here / ".dvc").mkdir()
+    with executor_ray._probes(here) as first:
+        assert probes(here) == sorted(first)
+        dead = [Path(path).with_name(f".executor-{n}") for n, path in enumerate(first)]
+        for path in dead:
+            path.touch()
+        with executor_ray._probes(here) as second:
+            assert probes(here) == sorted(first + second)
+            for path in second:
+                with pytest.raises(BlockingIOError), Path(path).open() as held:
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert probes(here) == sorted(first)
+    assert probes(here) == []
+
+
+def test_who_is_interrupted_leaves_no_probes(here: Path) -> None:
+    seen: list[list[str]] = []
+    before = signal.signal(signal.SIGINT, lambda *_: seen.append(probes(here)))
+    try:
+        with executor_ray._probes(here) as made:
+            assert probes(here) == sorted(made)
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [[], []]
