@@ -80,7 +80,7 @@ def _probes(root: Path) -> Iterator[tuple[str, ...]]:
     try:
         with on_interrupt(unlink):
             for folder in (inside, Store.open(root).root):
-                made.append(_probe(folder.resolve()))
+                made.append(_probe(folder.resolve()))  # noqa: PERF401 - each counts at once
             yield tuple(str(path) for path, _ in made)
     finally:
         unlink()
