@@ -30,6 +30,7 @@ _SOCKET = 107
 """Bytes that the path of a socket may have."""
 _BELOW = 72
 """Bytes of it below the folder: ``/r/session_…/sockets/plasma_store``."""
+_CURRENT = "ray_current_cluster"
 _PRIVATE = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # Off, Ray takes 127.0.0.1 for this machine's address, and everything listens there.
@@ -51,14 +52,16 @@ def connected(settings: Ray, workers: int) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
+    address = settings.address or ""
     try:
-        _reach(settings.address)
-        ray.init(address=settings.address, log_to_driver=False, configure_logging=False)
+        address = _found() if address == "auto" else address
+        _reach(address)
+        ray.init(address=address, log_to_driver=False, configure_logging=False)
     except Exception as error:
         said = " ".join(str(error).split())[:200]
         raise UserError(
             "params.yaml: executor.address",
-            f"no cluster at {settings.address!r} ({said})",
+            f"no cluster at {address!r} ({said})",
             "`ray start --head` begins one; the stage runs on one of its machines.",
         ) from None
     try:
@@ -67,11 +70,27 @@ def connected(settings: Ray, workers: int) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _reach(address: str | None) -> None:
+def _found() -> str:
+    """HOST:PORT of the cluster that `auto` means: of RAY_ADDRESS, or that `ray start` wrote down.
+
+    Ray itself goes on to any that it sees running: the own one of another stage too, which it
+    cannot enter, and tries to for minutes.
+    """
+    named = os.environ.get("RAY_ADDRESS", "")
+    if named not in ("", "auto"):
+        return named
+    for folder in (os.environ.get("RAY_TMPDIR"), os.environ.get("TMPDIR"), "/tmp"):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return (Path(folder or "/tmp") / "ray" / _CURRENT).read_text("utf-8").strip()
+    raise ValueError(f"no RAY_ADDRESS, and no ray/{_CURRENT} that `ray start` writes")
+
+
+def _reach(address: str) -> None:
     """Find out at once what Ray tries for minutes, and says on standard error."""
-    host, _, port = (address or "").rpartition(":")
-    if host:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        raise ValueError("no HOST:PORT")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def _already() -> bool:

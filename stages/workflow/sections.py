@@ -113,9 +113,9 @@ class Ray(Section):
     """``auto`` or ``HOST:PORT`` of a cluster that runs; None: one of this machine's own."""
     workers: Annotated[int, Field(ge=1, le=10_000)]
     """Processes, each with its own models."""
-    cpus: Annotated[float, Field(gt=0)]
+    cpus: Annotated[float, Field(gt=0, le=4096)]
     """CPUs that Ray sets aside for a worker."""
-    gpus: Annotated[float, Field(ge=0)]
+    gpus: Annotated[float, Field(ge=0, le=4096)]
     """GPUs of a worker, which sees no others; 0: it sees all that there are."""
     deaths: Annotated[int, Field(ge=1, le=100)]
     """How often one item's worker may die, and how many may die in a row without an item between,

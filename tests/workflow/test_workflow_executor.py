@@ -6,9 +6,11 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,73 @@ def test_without_ray_its_executor_names_the_extra(monkeypatch: pytest.MonkeyPatc
 def test_wrong_numbers_of_ray_are_named(key: str) -> None:
     with pytest.raises(UserError, match=rf"executor\.{key}"):
         executor.settings({"executor": {**RAY["executor"], key: 0}})
+
+
+@pytest.mark.parametrize("key", ["cpus", "gpus"])
+@pytest.mark.parametrize("value", [1e308, float("inf"), float("nan"), -1])
+def test_no_worker_has_more_than_a_machine_can(key: str, value: float) -> None:
+    with pytest.raises(UserError, match=rf"executor\.{key}"):
+        executor.settings({"executor": {**RAY["executor"], key: value}})
+
+
+class Cluster:
+    """A port that listens, as that of a cluster does, and what Ray is asked to connect to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, *, address: str, **_: Any) -> None:
+        self.asked.append(address)
+
+    def shutdown(self) -> None:
+        self.socket.close()
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster of which nothing is written down yet; Ray's folder is ``tmp_path / "ray"``."""
+    found = Cluster()
+    monkeypatch.setattr(executor_cluster, "_imported", lambda: found)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    (tmp_path / "ray").mkdir()
+    yield found
+    found.shutdown()
+
+
+def connects(address: str) -> None:
+    with executor_cluster.connected(ray_settings(address=address), 1):
+        pass
+
+
+@pytest.mark.parametrize("how", ["environment", "file", "both", "explicit"])
+def test_auto_is_the_cluster_that_is_named_and_reached(
+    how: str, running: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = running.address if how == "file" else "192.0.2.1:1"
+    if how != "environment":
+        (tmp_path / "ray" / "ray_current_cluster").write_text(f"{written}\n", encoding="utf-8")
+    if how in ("environment", "both"):
+        monkeypatch.setenv("RAY_ADDRESS", running.address)
+    connects(running.address if how == "explicit" else "auto")
+    assert running.asked == [running.address]
+
+
+@pytest.mark.parametrize("named", ["", "auto", "local", "ray://head:10001", "127.0.0.1:1"])
+def test_auto_takes_no_cluster_that_nobody_named(
+    named: str, running: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor_cluster, "_CURRENT", "of-no-cluster")
+    monkeypatch.setenv("RAY_ADDRESS", named)
+    with pytest.raises(UserError, match=r"executor\.address: no cluster at .*`ray start --head`"):
+        connects("auto")
+    assert running.asked == []
 
 
 @pytest.mark.parametrize("address", ["ray://head:10001", "head", "auto ", "", "http://head:1"])
