@@ -1,5 +1,6 @@
 """Where weights go, and in which precision."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any, Literal
 from stages.records.errors import UserError
 
 DTYPES = ("auto", "checkpoint", "bfloat16", "float16", "float32")
+_DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class Placement:
     ----------
     device : str or sequence of str
         ``auto`` (the first GPU, else Apple's, else the CPU), ``cpu``, ``cuda``, ``cuda:N`` or
-        ``mps``; a list puts a copy on each, ``all`` one on every GPU (without one: as ``auto``).
+        ``mps``; a list of the last four puts a copy on each, ``all`` one on every GPU (without
+        one: as ``auto``).
     dtype : str
         ``bfloat16``, ``float16`` or ``float32``; ``auto``: bfloat16 where every device is a GPU
         that calculates in it, else float32; ``checkpoint``: as its config says.
@@ -38,16 +41,16 @@ class Placement:
             raise ValueError(f"device_map is {self.device_map!r}; it must be auto or null")
         if self.device_map and self.device != "auto":
             raise ValueError("device_map: auto chooses the devices; leave device out")
-        given = (self.device,) if isinstance(self.device, str) else tuple(self.device)
+        single = isinstance(self.device, str)
+        given = self.device if isinstance(self.device, (list, tuple)) else (self.device,)
         if not given:
             raise ValueError("device is an empty list")
         for name in given:
-            kind, _, index = name.partition(":")
-            known = kind in ("auto", "cpu", "cuda", "mps") or given == ("all",)
-            if not known or (index and not (kind == "cuda" and index.isdecimal())):
+            known = isinstance(name, str) and _DEVICE.fullmatch(name)
+            if not (known or (single and name in ("auto", "all"))):
                 raise ValueError(
-                    f"device {name!r} is none of auto, all, cpu, cuda, cuda:N, mps, nor a list "
-                    "of such"
+                    f"device {name!r} is none of auto, all, cpu, cuda, cuda:N, mps, nor a list of "
+                    "the last four"
                 )
 
     @cached_property
