@@ -115,6 +115,10 @@ def main(arguments: list[str]) -> int:
     except UserError as error:
         print(f"status: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        what = f"{error.filename or 'disk'}: {error.strerror or error}"
+        print(f"status: {what}. Mend it and run again.", file=sys.stderr)
+        return 1
     return 0
 
 

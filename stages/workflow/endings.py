@@ -41,13 +41,19 @@ def succeed(root: Path, name: str) -> None:
             (root / FOLDER / f"{name}.json").unlink(missing_ok=True)
 
 
+_NONE = (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError)
+"""What a note that is none raises; ArithmeticError: its process is no number of one."""
+
+
 def read(root: Path) -> Mapping[str, Ending]:
     """All notes by the name of their stage; one that can't be read is passed over."""
     found = {}
     for path in sorted((root / FOLDER).glob("*.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        with contextlib.suppress(*_NONE):
             note = json.loads(path.read_bytes())
             line, process = str(note["line"]), int(note["process"])
+            if process <= 0:
+                continue  # to the system that is a group of processes
             state = "failed" if line else "under way" if _lives(process) else "killed"
             found[path.stem] = Ending(state, line)
     return found

@@ -14,7 +14,7 @@ import yaml
 from rich.console import Console
 
 from stages.records.errors import UserError
-from stages.status.__main__ import REASONS, SCREEN, show, words
+from stages.status.__main__ import REASONS, SCREEN, main, show, words
 from stages.status.graph import Asked, Node, changes, nodes
 from stages.status.look import Line, Standing, look
 from stages.workflow import endings
@@ -142,6 +142,27 @@ def test_a_note_stays_in_its_folder(root: Path, name: str) -> None:
     endings.fail(root, name, "x")
     endings.succeed(root, name)
     assert sorted(root.rglob("*.json")) == before
+
+
+@pytest.mark.parametrize("process", ["1e400", "1" + "0" * 20, "-1", "0", "NaN", '"x"', "null"])
+def test_a_note_of_no_process_is_passed_over(root: Path, process: str) -> None:
+    folder = root / endings.FOLDER
+    folder.mkdir(parents=True)
+    (folder / "score.json").write_text(f'{{"line": "", "process": {process}}}')
+    (folder / "judge.json").write_text(f'{{"line": "", "process": {os.getpid()}}}')
+    assert endings.read(root) == {"judge": endings.Ending("under way", "")}
+
+
+def test_a_folder_in_the_place_of_a_file_is_one_line(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "data" / "prepare" / "samples.jsonl").mkdir(parents=True)
+    monkeypatch.chdir(root)
+    assert main([]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("status: ")
+    assert "samples.jsonl" in said
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("note", ["", "{", "[]", '{"line": 1}', '{"line": "", "process": "x"}'])
