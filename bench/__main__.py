@@ -47,7 +47,7 @@ def main() -> int:
     if not chosen.quick:
         figures = figure.merge(figure.load(DOCS / "speed.json"), fresh)
         figure.save(DOCS / "speed.json", figures)
-        figure.insert(DOCS / "speed.md", figure.table(figures))
+        figure.insert(DOCS / "speed.md", f"{figure.table(figures)}\n\n{figure.where()}")
     return 0
 
 

@@ -86,6 +86,12 @@ def machine() -> dict[str, Any]:
     return {"cores": os.cpu_count(), "cpu": model, "python": platform.python_version()}
 
 
+def where() -> str:
+    """The machine in a sentence."""
+    of = machine()
+    return f"Measured on {of['cores']} cores ({of['cpu']}), Python {of['python']}."
+
+
 def load(path: Path) -> list[Figure]:
     """Figures of earlier runs; none where there was none."""
     if not path.exists():
