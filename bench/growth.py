@@ -131,18 +131,9 @@ def _stages(sizes: Sequence[int]) -> Iterator[Figure]:
 
 def chain(root: str, samples: int) -> dict[str, float]:
     """Run all stages one after the other in a folder; CPU seconds of each."""
-    place, model = Path(root), {"_target_": "bench.growth.Echo"}
+    place = Path(root)
     study.furnish(place)
-    made = "bench.stand_ins."
-    params = study.params(
-        benchmarks={"discs": {"_target_": f"{made}Discs", "samples": samples}},
-        target=model,
-        extractor=model,
-        judge=model,
-        editor={"_target_": f"{made}Painter"},
-        detector={"_target_": f"{made}Spot"},
-        segmenter={"_target_": f"{made}Whole"},
-    )
+    params = study.of_stand_ins("bench.growth.Echo", samples)
     params["chain"]["k"] = 1
     folders = Folders(place)
     folders.plan.mkdir(parents=True)

@@ -82,17 +82,7 @@ def figure(stage: str, sizes: tuple[int, ...], found: list[float]) -> Figure:
 
 def run(root: str, stage: str, samples: int) -> None:
     """Run one stage in this process."""
-    made = "bench.stand_ins."
-    talker = {"_target_": f"{made}Talker"}
-    params = study.params(
-        benchmarks={"discs": {"_target_": f"{made}Discs", "samples": samples}},
-        target=talker,
-        extractor=talker,
-        judge=talker,
-        editor={"_target_": f"{made}Painter"},
-        detector={"_target_": f"{made}Spot"},
-        segmenter={"_target_": f"{made}Whole"},
-    )
+    params = study.of_stand_ins("bench.stand_ins.Talker", samples)
     STAGES[stage](Path(root), params, **AXES[stage])
 
 

@@ -49,6 +49,28 @@ def params(**sections: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
+def of_stand_ins(talker: str, samples: int) -> dict[str, Any]:
+    """The parameters with stand-ins in every role, so that nothing but the harness takes time.
+
+    Parameters
+    ----------
+    talker : str
+        The class that is target, extractor and judge.
+    samples : int
+        Samples of the benchmark.
+    """
+    made, chat = "bench.stand_ins.", {"_target_": talker}
+    return params(
+        benchmarks={"discs": {"_target_": f"{made}Discs", "samples": samples}},
+        target=chat,
+        extractor=chat,
+        judge=chat,
+        editor={"_target_": f"{made}Painter"},
+        detector={"_target_": f"{made}Spot"},
+        segmenter={"_target_": f"{made}Whole"},
+    )
+
+
 def furnish(root: Path) -> None:
     """Make a folder in which stages run: prompts and prices."""
     shutil.copytree(ROOT / "prompts" / "default", root / "prompts" / "default")
