@@ -150,7 +150,7 @@ def test_ctrl_c_ends_a_stage_in_the_middle_of_measuring(
 def test_ctrl_c_ends_a_stage_that_computes(workspace: Workspace, stage: str) -> None:
     workspace.compose("score.resamples=200000", "calibration.replications=200")
     running = start(workspace, "python", "-m", f"stages.{stage}")
-    time.sleep(5)
+    time.sleep(2.5)
     stop(running)
     if running.returncode == 0:
         pytest.skip("it was faster than the interrupt")
